@@ -1,0 +1,141 @@
+# edgeseg: make alone prints what there is. Every stage is also a plain command (see README).
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON  ?= python3
+VENV    ?= .venv
+TORCH   ?= cpu
+DEMO    ?= full
+RECIPE  ?= recipes/synthetic_b0.toml
+DATA    ?= data/synthetic
+SPLIT   ?= val
+RUN     ?= $(basename $(notdir $(RECIPE)))
+TARGET  ?= onnxruntime
+PRECISION ?= fp32
+THREADS ?= 2
+SIZE    ?=
+SET     ?=
+
+PY      := $(VENV)/bin/python
+READY   := $(VENV)/.installed
+# An empty SIZE means the size the checkpoint was trained for; the bundle's folder is then named without it.
+SIZE_OPTION := $(if $(SIZE),--size $(SIZE))
+BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
+OUT     ?= runs/report
+REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
+
+.PHONY: help setup demo data train evaluate calibrate export list bench report readme test test-all lint clean
+
+help:  ## print this text
+	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo "variables (with their value now):"
+	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) DATA=$(DATA) SPLIT=$(SPLIT)"
+	@echo "  TARGET=$(TARGET) PRECISION=$(PRECISION) SIZE=$(SIZE) THREADS=$(THREADS)"
+	@echo "  BUNDLE=$(BUNDLE)"
+	@echo "  OUT=$(OUT) SET='key=value ...' (recipe settings)"
+	@echo "  TORCH=$(TORCH) (cpu | cuda: which PyTorch build setup installs)  DEMO=$(DEMO) (full | tiny)"
+
+## ---- installation ---------------------------------------------------------------------------------------
+setup: $(READY)  ## install everything, pinned, into .venv
+
+# TORCH=cpu takes the CPU build (200 MB instead of several GB): from the indexes pip knows, else from PyTorch's.
+TORCH_cpu  = $(PY) -m pip install -q -c constraints.txt torch==$(TORCH_VERSION)+cpu 2>/dev/null \
+	|| $(PY) -m pip install -c constraints.txt torch==$(TORCH_VERSION)+cpu --index-url https://download.pytorch.org/whl/cpu
+TORCH_cuda = $(PY) -m pip install -c constraints.txt torch==$(TORCH_VERSION)
+TORCH_VERSION = $(shell sed -n 's/^torch==//p' constraints.txt)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "error: $(PYTHON) is too old | expected Python >= 3.10 | set PYTHON=python3.11" >&2; exit 2; }
+	@test -n "$(TORCH_$(TORCH))" || { echo "error: TORCH=$(TORCH) | expected cpu or cuda" >&2; exit 2; }
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(TORCH_$(TORCH))
+	$(PY) -m pip install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+## ---- the stages -----------------------------------------------------------------------------------------
+data: $(READY)  ## make the synthetic street scenes (data/synthetic)
+	$(PY) -m pipeline prepare --kind synthetic --out data/synthetic $(DATA_OPTIONS)
+
+train: $(READY)  ## train RECIPE on DATA into runs/RUN
+	$(PY) -m pipeline train --recipe $(RECIPE) --data $(DATA) --run $(RUN) $(foreach s,$(SET) $(TINY),--set $(s))
+
+evaluate: $(READY)  ## mIoU of the checkpoint RUN on DATA's SPLIT
+	$(PY) -m pipeline evaluate --checkpoint $(RUN) --data $(DATA) --split $(SPLIT)
+
+calibrate: $(READY)  ## choose calibration images for RUN from DATA's train split
+	$(PY) -m calibration collect --checkpoint $(RUN) --data $(DATA) --out runs/$(RUN)/calibration.json
+
+export: $(READY)  ## build and prove a bundle of RUN for TARGET and PRECISION
+	$(PY) -m export build --checkpoint $(RUN) --target $(TARGET) --precision $(PRECISION) $(SIZE_OPTION) --data $(DATA) --split $(SPLIT) --out $(BUNDLE)
+
+list: $(READY)  ## every export target, available here or not, and why
+	$(PY) -m export list
+
+bench: $(READY)  ## speed, memory and mIoU of BUNDLE on DATA's SPLIT, as JSON in OUT
+	$(PY) -m deploy verify $(BUNDLE) --threads $(THREADS)
+	$(PY) -m deploy bench $(BUNDLE) --data $(DATA) --split $(SPLIT) --threads $(THREADS) --json $(REPORT)
+
+report: $(READY)  ## one page of all measurements in OUT
+	$(PY) -m deploy report $(OUT)/*.json --html $(OUT)/index.html
+
+## ---- the demo -------------------------------------------------------------------------------------------
+# DEMO=tiny does the same in a minute, to see that everything works; its models are far from trained.
+ifeq ($(DEMO),tiny)
+DATA_OPTIONS := --train 16 --val 8
+TINY := train.steps=8 train.batch=4 train.eval_every=8 train.warmup=2
+DEMO_DATA := data/synthetic-tiny
+DEMO_NAME := demo-tiny
+else
+DATA_OPTIONS :=
+TINY :=
+DEMO_DATA := data/synthetic
+DEMO_NAME := demo
+endif
+DEMO_PAGE := runs/$(DEMO_NAME)/index.html
+DEMO_REPORTS := $(foreach a,linear softmax,runs/$(DEMO_NAME)/$(a).json)
+
+demo: $(DEMO_PAGE)  ## synthetic data, two models trained, exported, verified, measured, one page
+	@echo; echo "Done. Open $(CURDIR)/$(DEMO_PAGE) in a browser."
+	@echo "Overlays: runs/$(DEMO_NAME)-linear/train/samples.png and runs/$(DEMO_NAME)-softmax/train/samples.png"
+
+$(DEMO_DATA)/dataset.toml: | $(READY)
+	$(PY) -m pipeline prepare --kind synthetic --out $(DEMO_DATA) $(DATA_OPTIONS)
+
+runs/$(DEMO_NAME)-%/train/stage.json: $(DEMO_DATA)/dataset.toml recipes/synthetic_b0.toml | $(READY)
+	$(PY) -m pipeline train --recipe recipes/synthetic_b0.toml --data $(DEMO_DATA) --run $(DEMO_NAME)-$* --set model.attention=$* $(foreach s,$(TINY),--set $(s))
+	@touch $@
+
+bundles/$(DEMO_NAME)-%/bundle.json: runs/$(DEMO_NAME)-%/train/stage.json
+	$(PY) -m export build --checkpoint $(DEMO_NAME)-$* --target onnxruntime --precision fp32 --data $(DEMO_DATA) --out $(@D)
+	@touch $@
+
+runs/$(DEMO_NAME)/%.json: bundles/$(DEMO_NAME)-%/bundle.json
+	$(PY) -m deploy verify $(<D)
+	$(PY) -m deploy bench $(<D) --data $(DEMO_DATA) --threads $(THREADS) --json $@
+
+$(DEMO_PAGE): $(DEMO_REPORTS)
+	$(PY) -m deploy report $^ --html $@
+
+.SECONDARY:
+
+## ---- checks ---------------------------------------------------------------------------------------------
+readme: $(READY)  ## write the README's tables and tree anew from reports/ and the sources
+	$(PY) docs/readme.py
+
+lint: $(READY)  ## ruff, mypy --strict (deploy, calibration, export), import direction
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+test: lint  ## everything CI runs
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not slow" -n 2
+
+test-all: lint  ## and the slow checks: the full demo, long trainings
+	OMP_NUM_THREADS=2 $(PY) -m pytest
+
+clean:  ## remove what the demo and the checks made (your own runs and bundles stay)
+	rm -rf runs/demo* bundles/demo* data/synthetic* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

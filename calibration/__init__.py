@@ -1,0 +1,1 @@
+"""edgeseg's calibration side: which images, which ranges, which precision per block."""

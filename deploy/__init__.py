@@ -1,0 +1,1 @@
+"""edgeseg on the device: bundles, pre- and postprocessing, metrics, measurement. Never imports torch."""

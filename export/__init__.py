@@ -1,0 +1,1 @@
+"""edgeseg's export side: one file per target, parity and packaging."""

@@ -1,0 +1,1 @@
+"""edgeseg's training side: data, models, training, evaluation (torch)."""

@@ -1,0 +1,19 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of real labelled data ($EDGESEG_DATA, or ../shared/data beside the checkout); skips where absent."""
+    folder = Path(os.environ.get("EDGESEG_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}; set EDGESEG_DATA to a folder that holds it")
+    return folder
