@@ -1,0 +1,51 @@
+"""Runs rival commands in turn, one fresh process each, and compares their medians.
+
+Speed on a shared machine drifts, so rivals alternate (A B C, A B C, ...) and only ratios taken within one run
+are worth quoting. Each command prints one JSON object on its last line; what the figures mean is its business.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+Figures = dict[str, float]
+
+
+def alternate(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Figures]]:
+    """Run every command once per round, in turn.
+
+    Returns:
+        name -> one dict of figures per round.
+
+    Raises:
+        RuntimeError: a command failed; its stderr is in the message.
+    """
+    results: dict[str, list[Figures]] = {name: [] for name in commands}
+    for number in range(rounds):
+        for name, command in commands.items():
+            print(f"round {number + 1}/{rounds}: {name}", file=sys.stderr)
+            results[name].append(_run(command))
+    return results
+
+
+def _run(command: Sequence[str]) -> Figures:
+    done = subprocess.run(list(command), capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
+    figures: Figures = json.loads(done.stdout.strip().splitlines()[-1])
+    return figures
+
+
+def medians(rounds: Sequence[Figures]) -> Figures:
+    """Median over the rounds, figure by figure."""
+    return {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]}
+
+
+def ratios(baseline: Sequence[Figures], rival: Sequence[Figures], key: str) -> Figures:
+    """baseline / rival of one figure, round by round: its median, smallest and largest value."""
+    pairs = [a[key] / b[key] for a, b in zip(baseline, rival, strict=True)]
+    return {"median": statistics.median(pairs), "min": min(pairs), "max": max(pairs)}

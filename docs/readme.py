@@ -1,0 +1,93 @@
+"""Writes the generated parts of README.md: the tables (from reports/*.json) and the tree (from docstrings).
+
+Between `<!-- begin NAME -->` and `<!-- end NAME -->` the text belongs to this script, so that no figure in
+the README can differ from a stored measurement. `python docs/readme.py --check` exits 1 where it would change
+anything (run by the tests). It refuses to know how a figure was measured: the report's own command says that.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+TREE_FOLDERS = ("pipeline", "calibration", "export", "deploy")
+
+
+def measurements() -> str:
+    """One row per stored device report in reports/, as a Markdown table."""
+    rows = [json.loads(path.read_text()) for path in sorted((ROOT / "reports").glob("bench_*.json"))]
+    lines = [
+        "| model | data (images) | target, precision | size | proof | mIoU | p50 ms | fps | peak MB |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        model, data = row["model"], row["dataset"]
+        lines.append(
+            f"| {model['variant']} {model['attention']} | {data['name']} {data['split']} ({row['images']}) "
+            f"| {row['target']}, {row['precision']} | {row['size'][0]}x{row['size'][1]} | {row['proof']} "
+            f"| {row['miou']:.3f} | {row['latency_ms']['p50']:.1f} | {row['throughput_fps']:.1f} "
+            f"| {row['peak_memory_bytes'] / 1e6:.0f} |"
+        )
+    machines = sorted({f"{r['machine']['cpu_model']}, {r['threads']} threads" for r in rows})
+    return "\n".join([*lines, "", f"Measured on {'; '.join(machines)}." if rows else "No measurement stored yet."])
+
+
+def tree() -> str:
+    """Every source file of the four packages with the first sentence of its docstring."""
+    return "\n".join(["```", *_tree_lines(), "```"])
+
+
+def _tree_lines() -> Iterator[str]:
+    for folder in TREE_FOLDERS:
+        yield f"{folder}/"
+        for path in _tracked(folder):
+            depth = len(path.relative_to(ROOT / folder).parts)
+            yield f"{'  ' * depth}{path.relative_to(ROOT / folder).as_posix():<28} {_first_line(path)}"
+
+
+def _tracked(folder: str) -> list[Path]:
+    """Python files of a package that git knows or would add; empty `__init__`s are left out."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "--", f"{folder}/*.py"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    paths = sorted({ROOT / name for name in names if (ROOT / name).exists()})
+    return [path for path in paths if path.name != "__init__.py" or path.parent != ROOT / folder]
+
+
+def _first_line(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return text.split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".")
+
+
+PARTS: dict[str, Callable[[], str]] = {"measurements": measurements, "tree": tree}
+
+
+def rewritten(text: str) -> str:
+    """The README with every generated part made anew."""
+    for name, make in PARTS.items():
+        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(\n?<!-- end {name} -->)", re.DOTALL)
+        body = make()
+        text = pattern.sub(lambda match, body=body: f"{match[1]}{body}\n{match[2].lstrip()}", text)
+    return text
+
+
+def main() -> int:
+    """Rewrite README.md, or with --check only compare."""
+    old = README.read_text()
+    new = rewritten(old)
+    if "--check" in sys.argv[1:]:
+        if old != new:
+            print("README.md differs from reports/ or the sources | run: make readme", file=sys.stderr)
+        return int(old != new)
+    README.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
