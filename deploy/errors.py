@@ -22,7 +22,9 @@ class InputError(Exception):
 
     exit_status = 2
 
-    def __init__(self, what: str, got: object = None, expected: object = None, fix: str | None = None) -> None:
+    def __init__(
+        self, what: str, got: object = None, expected: object = None, fix: str | None = None
+    ) -> None:
         parts = [what]
         parts += [f"got {got}"] if got is not None else []
         parts += [f"expected {expected}"] if expected is not None else []
@@ -39,7 +41,7 @@ class GateError(InputError):
 def run_cli(main: Callable[[], int | None]) -> int:
     """Run `main` and return its exit status: 0 done, 1 gate not met, 2 wrong use, 130 interrupted.
 
-    A user's mistake prints one line on stderr and no stack trace; any other exception is a defect and keeps it.
+    A user's mistake prints one line and no stack trace; any other exception is a defect and keeps it.
     """
     try:
         return main() or 0

@@ -48,7 +48,9 @@ def atomic_write_bytes(path: Path, data: bytes) -> None:
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}", got=error.strerror, fix="free space or choose another place") from error
+        raise InputError(
+            f"cannot write {path}", got=error.strerror, fix="free space or choose another place"
+        ) from error
 
 
 def atomic_write_text(path: Path, text: str) -> None:
@@ -57,7 +59,7 @@ def atomic_write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path | str, value: object) -> None:
-    """Write `value` as indented JSON to a file, or to stdout when `path` is "-". NaN is refused (ValueError)."""
+    """Write `value` as indented JSON to a file, or to stdout for "-". NaN is refused (ValueError)."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)

@@ -1,0 +1,245 @@
+"""Labelled folders as data: dataset.toml, the pairs of a split, and masks as raw class indices.
+
+    <root>/dataset.toml   name, modality, classes, palette, ignore_index, source, licence
+    <root>/<split>/images/STEM.jpg|png|...    <root>/<split>/masks/STEM.png
+
+Shared by training on the host and measuring on a device, so that both read one and the same truth. Refuses to
+know what is done with the labels; it checks names and file formats, not whether the annotation makes sense.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import hashlib
+import struct
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deploy.errors import InputError
+from deploy.imagefile import decode, png_chunks, read_bytes
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Labels = npt.NDArray[np.uint8]
+Colour = tuple[int, int, int]
+
+IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+MAX_CLASSES = 255
+_KEYS = ("name", "modality", "classes", "palette", "ignore_index", "source", "licence")
+_TOML_LIMIT = 1 << 20
+_REFUSED_PNG = {2: "RGB colours", 4: "an alpha channel", 6: "RGB colours and an alpha channel"}
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What dataset.toml says. `palette` is RGB, one a class; `ignore_index` is a mask value or None."""
+
+    name: str
+    modality: str
+    classes: tuple[str, ...]
+    palette: tuple[Colour, ...]
+    ignore_index: int | None
+    source: str
+    licence: str
+    root: Path
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An image and its mask; both files bear the name `stem`."""
+
+    stem: str
+    image: Path
+    mask: Path
+
+
+def read_dataset(directory: Path | str) -> DatasetInfo:
+    """Read `<directory>/dataset.toml`.
+
+    Raises:
+        InputError: no such folder or file, not TOML, an unknown or missing key, a value of the wrong kind.
+    """
+    root = Path(directory)
+    table = _read_toml(root)
+    classes = _class_names(table.get("classes"), root)
+    return DatasetInfo(
+        name=_text(table, "name", root.resolve().name, root),
+        modality=_text(table, "modality", "rgb", root),
+        classes=classes,
+        palette=_palette(table.get("palette"), len(classes), root),
+        ignore_index=_ignore_index(table.get("ignore_index"), len(classes), root),
+        source=_text(table, "source", "", root),
+        licence=_text(table, "licence", "", root),
+        root=root,
+    )
+
+
+def list_pairs(info: DatasetInfo, split: str) -> list[Pair]:
+    """Image and mask files of one split, sorted by stem.
+
+    Raises:
+        InputError: no such split, an empty one, an image without a mask or the other way round (named).
+    """
+    folder = info.root / split
+    if not folder.is_dir():
+        found = sorted(p.parent.name for p in info.root.glob("*/images"))
+        raise InputError(
+            f"{info.root} has no split {split!r}", expected=f"one of {found}", fix="pass --split"
+        )
+    images = _by_stem(folder / "images", IMAGE_SUFFIXES)
+    masks = _by_stem(folder / "masks", (".png",))
+    for stems, have, lack in ((images, "image", "mask"), (masks, "mask", "image")):
+        lone = sorted(set(stems) - set(masks if lack == "mask" else images))
+        if lone:
+            raise InputError(
+                f"{have} without {lack}: {stems[lone[0]]}",
+                got=f"{len(lone)} such {have}s",
+                expected="images/STEM.jpg|png and masks/STEM.png",
+                fix="add the missing files or remove these",
+            )
+    return [Pair(stem, images[stem], masks[stem]) for stem in sorted(images)]
+
+
+def read_mask(path: Path | str) -> Labels:
+    """Class indices of a PNG mask, exactly as stored: `[H, W]` uint8.
+
+    Grey and palette PNGs of 1, 2, 4 or 8 bits are read; of a palette PNG the indices count, not the colours.
+
+    Raises:
+        InputError: not a PNG, truncated, RGB, with alpha, or 16 bits (the file is named).
+    """
+    path = Path(path)
+    data = read_bytes(path)
+    depth, grey = _as_grey_png(data, path)
+    pixels = decode(grey, path, unchanged=True)
+    if pixels.ndim != 2 or pixels.dtype != np.uint8:
+        raise InputError(f"mask {path}", got=f"{pixels.shape} {pixels.dtype}", expected="one 8-bit channel")
+    step = 255 // ((1 << depth) - 1)  # decoders stretch 1, 2 and 4 bits to 0..255
+    return np.asarray(pixels // np.uint8(step), np.uint8)
+
+
+def dataset_digest(pairs: Sequence[Pair]) -> str:
+    """Hex SHA-256 over the stems and the bytes of all images and masks, in order."""
+    digest = hashlib.sha256()
+    for pair in pairs:
+        digest.update(pair.stem.encode("utf-8", "surrogateescape") + b"\0")
+        for path in (pair.image, pair.mask):
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def default_palette(count: int) -> tuple[Colour, ...]:
+    """`count` distinct colours: hues by the golden ratio, two brightnesses in turn."""
+    colours = []
+    for index in range(count):
+        red, green, blue = colorsys.hsv_to_rgb(index * 0.618034 % 1.0, 0.75, 0.95 if index % 2 else 0.65)
+        colours.append((round(red * 255), round(green * 255), round(blue * 255)))
+    return tuple(colours)
+
+
+def _read_toml(root: Path) -> dict[str, Any]:
+    path = root / "dataset.toml"
+    if not root.is_dir():
+        raise InputError(f"no data folder {root}", fix="pass --data with a folder that holds dataset.toml")
+    if not path.is_file():
+        raise InputError(f"no {path}", expected="a labelled folder", fix="write dataset.toml (see README)")
+    if path.stat().st_size > _TOML_LIMIT:
+        raise InputError(
+            f"{path} is too large", got=f"{path.stat().st_size} bytes", expected=f"<= {_TOML_LIMIT}"
+        )
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not valid TOML", got=error) from error
+    unknown = sorted(set(table) - set(_KEYS))
+    if unknown:
+        raise InputError(f"{path}: unknown key", got=", ".join(unknown), expected=", ".join(_KEYS))
+    return table
+
+
+def _text(table: dict[str, Any], key: str, default: str, root: Path) -> str:
+    value = table.get(key, default)
+    if not isinstance(value, str):
+        raise InputError(f"{root / 'dataset.toml'}: {key}", got=repr(value), expected="a text")
+    return value
+
+
+def _class_names(value: Any, root: Path) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise InputError(f"{root / 'dataset.toml'}: classes", got=repr(value), expected="a list of names")
+    if not 2 <= len(value) <= MAX_CLASSES or len(set(value)) != len(value):
+        raise InputError(
+            f"{root / 'dataset.toml'}: classes", got=value, expected=f"2 to {MAX_CLASSES} distinct names"
+        )
+    return tuple(value)
+
+
+def _palette(value: Any, count: int, root: Path) -> tuple[Colour, ...]:
+    if value is None:
+        return default_palette(count)
+    colours = value if isinstance(value, list) else []
+    if len(colours) != count or not all(_is_colour(colour) for colour in colours):
+        expected = f"{count} [red, green, blue] of 0..255, one a class"
+        raise InputError(f"{root / 'dataset.toml'}: palette", got=repr(value), expected=expected)
+    return tuple((red, green, blue) for red, green, blue in colours)
+
+
+def _is_colour(value: Any) -> bool:
+    whole = isinstance(value, list) and len(value) == 3 and all(type(part) is int for part in value)
+    return whole and all(0 <= part <= 255 for part in value)
+
+
+def _ignore_index(value: Any, count: int, root: Path) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not count <= value <= 255:
+        expected = f"a mask value from {count} (after the last class) to 255"
+        raise InputError(f"{root / 'dataset.toml'}: ignore_index", got=repr(value), expected=expected)
+    return value
+
+
+def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
+    """Files of a folder by stem; hidden ones are left out."""
+    if not folder.is_dir():
+        raise InputError(f"no folder {folder}", expected="<split>/images and <split>/masks")
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() not in suffixes or path.name.startswith("."):
+            continue
+        if path.stem in found:
+            raise InputError(
+                f"two files of one name: {found[path.stem]} and {path}", fix="rename or remove one"
+            )
+        found[path.stem] = path
+    if not found:
+        raise InputError(f"no files in {folder}", expected=" ".join(suffixes), fix="is the split empty?")
+    return found
+
+
+def _as_grey_png(data: bytes, path: Path) -> tuple[int, bytes]:
+    """Bit depth, and the PNG with a palette image declared grey (same pixels, its palette dropped)."""
+    chunks = list(png_chunks(data, path))
+    header = chunks[0][1]
+    depth, colour_type = header[8], header[9]
+    if colour_type in _REFUSED_PNG or depth not in (1, 2, 4, 8):
+        got = _REFUSED_PNG.get(colour_type, f"{depth} bits a pixel")
+        fix = "save class indices (0, 1, 2, ...) as a grey or palette PNG"
+        raise InputError(f"mask {path}", got=got, expected="one 8-bit channel of class indices", fix=fix)
+    grey = header[:9] + b"\0" + header[10:]
+    return depth, b"\x89PNG\r\n\x1a\n" + b"".join(_assemble(grey, chunks))
+
+
+def _assemble(header: bytes, chunks: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    """The chunks that hold pixels, with the new header."""
+    for name, body in [(b"IHDR", header), *[c for c in chunks if c[0] == b"IDAT"], (b"IEND", b"")]:
+        yield struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

@@ -1,0 +1,255 @@
+"""The manifest, `bundle.json`: what host and device agree on about one exported network.
+
+Only data and the rules that make it consistent; files, hashes and folders are `deploy/bundle.py`'s. A bundle
+of schema version 1 must load for ever: a new field needs a default, anything else a new version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from deploy.errors import InputError
+from deploy.schema import decode, encode
+
+SCHEMA_VERSION = 1
+MAX_SIDE = 16384
+PROOFS = ("executed", "evaluated", "built", "not run: why")
+_LAYOUT_RANK = {"NHWC": 4, "NCHW": 4, "NHW": 3}
+_DTYPES = ("uint8", "int8", "int32", "int64", "float16", "float32")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which runtime executes the files, in which precision, with which options of its own."""
+
+    runtime: str
+    precision: str
+    options: dict[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file: POSIX path relative to the bundle, size in bytes, hex SHA-256."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output: NHWC uint8 RGB frame, NCHW normalised floats or logits, NHW label map.
+
+    `scale` and `zero_point` are set where the runtime takes or gives integers that stand for floats.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    layout: Literal["NHWC", "NCHW", "NHW"]
+    scale: float | None = None
+    zero_point: int | None = None
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How a decoded frame becomes the network's input: `size` (height, width), `mean`, `std` in 0..1 units.
+
+    `in_graph`: normalisation and layout are part of the network. `interpolation`: linear, or area (area where
+    both sides shrink, else linear). `hu_window`: (low, high) in Hounsfield units, for CT.
+    """
+
+    size: tuple[int, int]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    in_graph: bool
+    resize: Literal["stretch", "letterbox"] = "stretch"
+    interpolation: Literal["linear", "area"] = "linear"
+    colour_order: Literal["rgb"] = "rgb"
+    hu_window: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class ClassInfo:
+    """A class: its id in label maps, its name, its RGB colour."""
+
+    id: int
+    name: str
+    colour: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """Raw network inputs with the fp32 reference's outputs, and the tolerance asked.
+
+    `max_abs_error` bounds float outputs (logits); `min_agreement` is the least share of equal labels.
+    """
+
+    file: str
+    max_abs_error: float
+    min_agreement: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """mIoU (0..1) of the fp32 checkpoint and of this artifact on the same images; `iou` by class name."""
+
+    miou_fp32: float | None
+    miou_here: float | None
+    images: int
+    dataset_sha256: str
+    iou: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How this artifact compared with the fp32 checkpoint, and how that was found out (one of `PROOFS`)."""
+
+    proof: str
+    images: int
+    max_abs_error: float | None = None
+    mean_abs_error: float | None = None
+    agreement: float | None = None
+    miou_difference: float | None = None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where it comes from; `model` is {variant, attention, classes, head}."""
+
+    git_commit: str | None
+    checkpoint_sha256: str
+    tool_versions: dict[str, str]
+    licences: dict[str, str]
+    model: dict[str, str | int]
+    calibration_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All of bundle.json."""
+
+    name: str
+    target: Target
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    preprocess: Preprocess
+    classes: tuple[ClassInfo, ...]
+    provenance: Provenance
+    files: tuple[FileEntry, ...] = ()
+    ignore_index: int | None = None
+    golden: Golden | None = None
+    accuracy: Accuracy | None = None
+    parity: Parity | None = None
+    eval: str | None = None
+    schema_version: int = SCHEMA_VERSION
+
+
+def manifest_from_json(value: Any, where: str) -> Manifest:
+    """Parsed JSON -> Manifest.
+
+    Raises:
+        InputError: another schema version, an unknown or missing key, or values that contradict each other.
+    """
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if type(version) is not int or version != SCHEMA_VERSION:
+        fix = "update deploy on this device" if type(version) is int and version > SCHEMA_VERSION else None
+        raise InputError(f"{where}: schema_version", got=repr(version), expected=SCHEMA_VERSION, fix=fix)
+    manifest = decode(Manifest, value, where)
+    check_manifest(manifest, where)
+    return manifest
+
+
+def manifest_to_json(manifest: Manifest) -> dict[str, Any]:
+    """The JSON object of a manifest, `schema_version` first."""
+    value: dict[str, Any] = encode(manifest)
+    return {"schema_version": value.pop("schema_version"), **value}
+
+
+def check_manifest(manifest: Manifest, where: str) -> None:
+    """Raise InputError where the manifest contradicts itself or leaves its bounds."""
+    if len(manifest.inputs) != 1 or len(manifest.outputs) != 1:
+        got = f"{len(manifest.inputs)} inputs, {len(manifest.outputs)} outputs"
+        raise InputError(f"{where}: a segmenter", got=got, expected="one input and one output")
+    for spec in (*manifest.inputs, *manifest.outputs):
+        _check_tensor(spec, where)
+    _check_preprocess(manifest, where)
+    _check_output(manifest, where)
+    _check_classes(manifest, where)
+    if manifest.parity and not is_proof(manifest.parity.proof):
+        raise InputError(f"{where}: parity.proof", got=manifest.parity.proof, expected=" | ".join(PROOFS))
+    paths = [entry.path for entry in manifest.files]
+    for path in [*paths, *([manifest.eval] if manifest.eval else [])]:
+        check_relative_path(path, where)
+    if len(set(paths)) != len(paths):
+        raise InputError(f"{where}: files", got="a path twice", expected="each path once")
+    if manifest.golden and manifest.files and manifest.golden.file not in paths:
+        raise InputError(
+            f"{where}: golden.file", got=manifest.golden.file, expected="one of the listed files"
+        )
+
+
+def is_proof(text: str) -> bool:
+    """Whether `text` is one of the four words; a "not run" must say why."""
+    return text in PROOFS[:3] or (text.startswith("not run: ") and len(text) > len("not run: "))
+
+
+def check_relative_path(text: str, where: str) -> None:
+    """Raise InputError unless `text` is a plain relative POSIX path that stays below its folder."""
+    parts = text.split("/")
+    plain = all(part not in ("", ".", "..") for part in parts) and not PurePosixPath(text).is_absolute()
+    if not plain or len(text) > 1024 or any(c in text for c in '\\:*?"<>|') or not text.isprintable():
+        fix = "the bundle is damaged or hostile: do not use it"
+        raise InputError(
+            f"{where}: path", got=repr(text)[:120], expected="a relative path inside the bundle", fix=fix
+        )
+
+
+def _check_tensor(spec: TensorSpec, where: str) -> None:
+    good = len(spec.shape) == _LAYOUT_RANK[spec.layout] and all(1 <= side <= MAX_SIDE for side in spec.shape)
+    if not good or spec.dtype not in _DTYPES:
+        expected = f"a {spec.layout} shape of 1..{MAX_SIDE} and a dtype of {', '.join(_DTYPES)}"
+        raise InputError(f"{where}: tensor {spec.name}", got=f"{spec.dtype} {spec.shape}", expected=expected)
+
+
+def _check_output(manifest: Manifest, where: str) -> None:
+    spec, count = manifest.outputs[0], len(manifest.classes)
+    if spec.layout == "NHWC" or (spec.layout == "NCHW" and spec.shape[1] != count):
+        expected = f"an NHW label map or NCHW logits of {count} classes"
+        raise InputError(f"{where}: output {spec.name}", got=f"{spec.layout} {spec.shape}", expected=expected)
+    if spec.layout == "NHW" and spec.shape[1:] != manifest.preprocess.size:
+        raise InputError(
+            f"{where}: output {spec.name}", got=spec.shape, expected=f"{manifest.preprocess.size}"
+        )
+
+
+def _check_preprocess(manifest: Manifest, where: str) -> None:
+    rule, spec = manifest.preprocess, manifest.inputs[0]
+    sides = spec.shape[1:3] if spec.layout == "NHWC" else spec.shape[2:4]
+    channels = spec.shape[3] if spec.layout == "NHWC" else spec.shape[1]
+    if spec.layout == "NHW" or channels != 3 or spec.shape[0] != 1:
+        expected = "one RGB frame, (1, H, W, 3) or (1, 3, H, W)"
+        raise InputError(f"{where}: input {spec.name}", got=f"{spec.layout} {spec.shape}", expected=expected)
+    if rule.size != sides:
+        raise InputError(f"{where}: preprocess.size", got=rule.size, expected=f"the input's {sides}")
+    if min(rule.std) <= 0:
+        raise InputError(f"{where}: preprocess.std", got=rule.std, expected="positive numbers")
+
+
+def _check_classes(manifest: Manifest, where: str) -> None:
+    ids = [info.id for info in manifest.classes]
+    if ids != list(range(len(ids))) or not 2 <= len(ids) <= 255:
+        raise InputError(f"{where}: class ids", got=ids[:20], expected="0, 1, 2, ... (2 to 255 of them)")
+    names = [info.name for info in manifest.classes]
+    if len(set(names)) != len(names):
+        raise InputError(f"{where}: class names", got=names[:20], expected="distinct names")
+    for info in manifest.classes:
+        if not all(0 <= part <= 255 for part in info.colour):
+            raise InputError(
+                f"{where}: colour of {info.name}", got=info.colour, expected="three values 0..255"
+            )
+    ignored = manifest.ignore_index
+    if ignored is not None and not len(ids) <= ignored <= 255:
+        raise InputError(f"{where}: ignore_index", got=ignored, expected=f"{len(ids)}..255")

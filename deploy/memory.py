@@ -1,0 +1,81 @@
+"""Peak memory of a fresh process that loads a bundle and segments a few frames.
+
+`peak_memory` starts the child (`python -m deploy _memory`), so that nothing the caller holds is counted; the
+child reports its peak resident set: VmHWM on Linux (ru_maxrss there inherits the parent's peak across exec),
+ru_maxrss elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import deploy
+from deploy.bundle import load_bundle
+from deploy.frames import open_frames
+from deploy.options import add_bundle, add_data
+from deploy.segmenter import Segmenter
+
+FRAMES = 8
+_TIMEOUT_S = 600
+
+
+def peak_memory(bundle: Path, threads: int, data: Path | None, split: str) -> tuple[int | None, str | None]:
+    """(bytes, None), or (None, why it could not be measured)."""
+    command = [
+        sys.executable,
+        "-m",
+        "deploy",
+        "_memory",
+        str(bundle),
+        "--threads",
+        str(threads),
+        "--split",
+        split,
+    ]
+    command += ["--data", str(data)] if data else []
+    package = str(Path(str(deploy.__file__)).parent.parent)
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        return int(json.loads(done.stdout)["peak_memory_bytes"]), None
+    except subprocess.TimeoutExpired:
+        return None, f"the child process took longer than {_TIMEOUT_S} s"
+    except (OSError, ValueError, KeyError, TypeError):
+        lines = done.stderr.strip().splitlines() if "done" in locals() else []
+        return None, f"the child process failed: {lines[-1] if lines else 'no output'}"[:500]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the child process."""
+    add_bundle(parser)
+    add_data(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """The child: segment up to `FRAMES` frames, then print this process's peak memory as JSON."""
+    bundle = load_bundle(args.bundle, check_files=False)
+    frames = open_frames(bundle, args.data, args.split)
+    with Segmenter(bundle, args.threads) as segmenter:
+        for index in range(min(FRAMES, len(frames))):
+            segmenter.segment(frames.image(index))
+    print(json.dumps({"peak_memory_bytes": own_peak_bytes()}))
+    return 0
+
+
+def own_peak_bytes() -> int:
+    """Peak resident set of this process."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    import resource  # POSIX only
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,92 @@
+"""`run BUNDLE INPUT --out DIR`: an image or a folder of images -> DIR/masks and DIR/overlays.
+
+Masks are grey PNGs of class indices at the image's own size, overlays are PNGs for the eye. Each file
+appears only when it is complete. A damaged image does not stop the others; at the end the first one is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from deploy.bundle import load_bundle
+from deploy.errors import GateError, InputError
+from deploy.files import atomic_write_bytes
+from deploy.labels import IMAGE_SUFFIXES
+from deploy.options import add_bundle, share
+from deploy.postprocess import overlay
+from deploy.preprocess import read_image
+from deploy.progress import track
+from deploy.segmenter import Segmenter
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `run`."""
+    add_bundle(parser)
+    parser.add_argument("input", type=Path, metavar="INPUT", help="an image, or a folder of images")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for masks/ and overlays/"
+    )
+    parser.add_argument(
+        "--opacity", type=share, default=0.5, metavar="X", help="of the overlay (default: 0.5)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Segment every image; exit status 2 at the end if some could not be read."""
+    images = list_images(args.input)
+    failures: list[InputError] = []
+    with Segmenter(load_bundle(args.bundle), args.threads) as segmenter:
+        for name, path in track(list(images.items()), "run"):
+            try:
+                write_result(segmenter, path, args.out, name, args.opacity)
+            except GateError:
+                raise
+            except InputError as error:
+                failures.append(error)
+    done = len(images) - len(failures)
+    print(f"{done} of {len(images)} images -> {args.out / 'masks'}, {args.out / 'overlays'}")
+    if failures:
+        others = f" (and {len(failures) - 1} more images)" if len(failures) > 1 else ""
+        raise InputError(f"{failures[0]}{others}")
+    return 0
+
+
+def list_images(source: Path) -> dict[str, Path]:
+    """Output name -> image file, sorted; the name is the stem, or the full name where stems collide.
+
+    Raises:
+        InputError: no such file or folder, or a folder without images.
+    """
+    if source.is_file():
+        return {source.stem: source}
+    if not source.is_dir():
+        raise InputError(f"no image or folder {source}")
+    paths = sorted(
+        p for p in source.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")
+    )
+    if not paths:
+        raise InputError(f"no images in {source}", expected=" ".join(IMAGE_SUFFIXES))
+    stems = Counter(path.stem for path in paths)
+    return {path.stem if stems[path.stem] == 1 else path.name: path for path in paths}
+
+
+def write_result(segmenter: Segmenter, image_file: Path, out: Path, name: str, opacity: float) -> None:
+    """Segment one image and write `<out>/masks/<name>.png` and `<out>/overlays/<name>.png`."""
+    image = read_image(image_file)
+    labels = segmenter.segment(image)
+    picture = overlay(image, labels, segmenter.bundle.manifest.classes, opacity)
+    atomic_write_bytes(out / "masks" / f"{name}.png", encode_png(labels))
+    atomic_write_bytes(out / "overlays" / f"{name}.png", encode_png(picture))
+
+
+def encode_png(pixels: npt.NDArray[np.uint8]) -> bytes:
+    """PNG bytes of `[H, W]` grey or `[H, W, 3]` RGB; written by Python afterwards, so any file name works."""
+    done, data = cv2.imencode(".png", pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR))
+    assert done
+    return data.tobytes()

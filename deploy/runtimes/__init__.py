@@ -1,0 +1,79 @@
+"""Runtimes that can execute a bundle: this folder is the registry, a file's name is the runtime's name.
+
+A runtime module has `requires() -> str | None` (why it cannot be used here, or None) and `Session(bundle,
+threads)` as in `RuntimeSession`. Its package is imported only when a session is made; one runtime a process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from typing import Any, Protocol, cast
+
+import numpy.typing as npt
+
+from deploy.bundle import Bundle
+from deploy.errors import InputError
+
+
+class RuntimeSession(Protocol):
+    """A loaded network; its arrays are those of the manifest's first input and first output."""
+
+    def __init__(self, bundle: Bundle, threads: int | None = None) -> None: ...
+
+    def run(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """One inference."""
+
+    def close(self) -> None:
+        """Free the network; the session cannot be used afterwards."""
+
+    def versions(self) -> dict[str, str]:
+        """Package name -> version, of all that executes."""
+
+
+class RuntimeModule(Protocol):
+    """What a file in this folder offers."""
+
+    Session: type[RuntimeSession]
+
+    def requires(self) -> str | None:
+        """Why this runtime cannot be used here; None if it can."""
+
+
+def available() -> dict[str, str | None]:
+    """Every known runtime, with the reason why it cannot be used here, or None."""
+    return {name: _module(name).requires() for name in _names()}
+
+
+def load(name: str) -> RuntimeModule:
+    """The runtime module `name`, ready to make sessions.
+
+    Raises:
+        InputError: unknown to this version, or its package is missing.
+    """
+    if name not in _names():
+        fix = "update deploy on this device, or export for another runtime"
+        raise InputError(f"unknown runtime {name!r}", expected=", ".join(_names()), fix=fix)
+    module = _module(name)
+    if (reason := module.requires()) is not None:
+        raise InputError(f"runtime {name} cannot be used here", got=reason)
+    return module
+
+
+def open_session(bundle: Bundle, threads: int | None = None) -> RuntimeSession:
+    """A session of the bundle's own runtime; `threads` None takes every core of this process."""
+    return load(bundle.manifest.target.runtime).Session(bundle, threads)
+
+
+def default_threads() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _names() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def _module(name: str) -> RuntimeModule:
+    return cast(RuntimeModule, importlib.import_module(f"{__name__}.{name}"))

@@ -1,0 +1,87 @@
+"""ONNX Runtime: executes the bundle's one .onnx file on the CPU.
+
+Manifest options: `providers`, a comma-separated list of execution providers (default CPUExecutionProvider).
+Refuses to know images; arrays in, arrays out. Source: https://onnxruntime.ai (MIT).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy.typing as npt
+
+from deploy.bundle import Bundle, TensorSpec
+from deploy.errors import InputError
+
+_ERRORS_ONLY = 3
+
+
+def requires() -> str | None:
+    """Why ONNX Runtime cannot be used here, or None."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return "package onnxruntime is not installed: pip install onnxruntime"
+    return None
+
+
+class Session:
+    """The bundle's network, loaded; its input and output are compared with the manifest's.
+
+    Raises:
+        InputError: ONNX Runtime cannot load the file, lacks a provider, or the manifest says otherwise.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
+        import onnxruntime
+
+        self._package = onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or 0
+        options.inter_op_num_threads = 1
+        options.log_severity_level = _ERRORS_ONLY
+        model = bundle.model_file(".onnx")
+        try:
+            self._session = onnxruntime.InferenceSession(str(model), options, providers=_providers(bundle))
+        except Exception as error:  # its exception classes share no public base
+            raise InputError(
+                f"ONNX Runtime cannot load {model}", got=error, fix="update onnxruntime"
+            ) from error
+        self._input, self._output = bundle.manifest.inputs[0], bundle.manifest.outputs[0]
+        _compare(self._session.get_inputs(), self._input, model.name)
+        _compare(self._session.get_outputs(), self._output, model.name)
+
+    def run(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """One inference: array of the manifest's first input -> array of its first output."""
+        assert self._session is not None, "the session is closed"
+        output: npt.NDArray[Any] = self._session.run([self._output.name], {self._input.name: array})[0]
+        return output
+
+    def close(self) -> None:
+        """Free the network."""
+        self._session = None
+
+    def versions(self) -> dict[str, str]:
+        """{"onnxruntime": version}."""
+        return {"onnxruntime": str(self._package.__version__)}
+
+
+def _providers(bundle: Bundle) -> list[str]:
+    import onnxruntime
+
+    wanted = str(bundle.manifest.target.options.get("providers", "CPUExecutionProvider")).split(",")
+    present = onnxruntime.get_available_providers()
+    lacking = [name for name in wanted if name not in present]
+    if lacking:
+        raise InputError("execution provider", got=", ".join(lacking), expected=f"of {present}")
+    return wanted
+
+
+def _compare(nodes: Any, spec: TensorSpec, model: str) -> None:
+    """The graph's signature must be the manifest's, or results would be garbage without an error."""
+    found = {node.name: (node.type, tuple(node.shape)) for node in nodes}
+    kind = {"float32": "float"}.get(spec.dtype, spec.dtype)
+    if found.get(spec.name) != (f"tensor({kind})", spec.shape):
+        expected = f"{spec.name}: tensor({kind}) {spec.shape}"
+        raise InputError(
+            f"{model} is not what bundle.json says", got=found, expected=expected, fix="export again"
+        )

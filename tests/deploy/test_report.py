@@ -1,0 +1,255 @@
+"""report: one self-contained page from untrusted files."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from deploy import report
+from deploy.errors import InputError
+from deploy.measurement import read_measurement
+from deploy.options import Parser
+from deploy.page import page, unlike
+from deploy.scatter import Point, latency_axis, nice_ticks, scatter
+
+VALUE: dict[str, Any] = {
+    "schema_version": 1,
+    "name": "street-onnxruntime-fp32",
+    "proof": "executed",
+    "target": "onnxruntime",
+    "precision": "fp32",
+    "options": {},
+    "size": [360, 480],
+    "model": {"variant": "b0", "attention": "linear", "classes": 3, "head": "cityscapes"},
+    "dataset": {"name": "camvid", "split": "val", "sha256": "ab" * 32},
+    "images": 101,
+    "miou": 0.5991,
+    "iou": {"sky": 0.91, "pole": 0.08, "bus": None},
+    "pixel_accuracy": 0.9,
+    "accuracy_reason": None,
+    "frames": 101,
+    "warmup": 10,
+    "latency_ms": {"p50": 21.3, "p90": 23.0, "p99": 29.9, "mean": 21.9},
+    "stages_ms": {"preprocess": 1.5, "inference": 19.0, "postprocess": 0.5},
+    "throughput_fps": 45.7,
+    "peak_memory_bytes": 181_000_000,
+    "peak_memory_reason": None,
+    "threads": 2,
+    "bundle_bytes": 3_100_000,
+    "bundle_sha256": "cd" * 32,
+    "machine": {"cpu_model": "Some CPU", "architecture": "x86_64", "cores": 2, "memory_bytes": 2**34,
+                "os": "Linux", "python": "3.11"},
+    "versions": {"numpy": "2", "opencv": "5", "onnxruntime": "1.32"},
+    "command": "python -m deploy bench b --data d",
+    "timestamp": "2026-01-02T03:04:05+00:00",
+}  # fmt: skip
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class _Checker(HTMLParser):
+    """Well-nested tags; collects tags, attributes and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text += data
+
+
+def _parse(html: str) -> _Checker:
+    checker = _Checker()
+    checker.feed(html)
+    checker.close()
+    assert not checker.open
+    return checker
+
+
+def _write(tmp_path: Path, *changes: dict[str, Any]) -> list[Path]:
+    paths = []
+    for index, change in enumerate(changes):
+        paths.append(tmp_path / f"r{index}.json")
+        paths[-1].write_text(json.dumps({**copy.deepcopy(VALUE), **change}), encoding="utf-8")
+    return paths
+
+
+def _report(paths: list[Path], html: Path) -> str:
+    parser = Parser()
+    report.add_arguments(parser)
+    assert report.run(parser.parse_args([*map(str, paths), "--html", str(html)])) == 0
+    return html.read_text(encoding="utf-8")
+
+
+SOFTMAX = {"name": "soft", "model": {"variant": "b0", "attention": "softmax"}, "miou": 0.61}
+
+
+def test_the_page_holds_table_plot_classes_and_proof(tmp_path: Path) -> None:
+    speed_only = {"miou": None, "iou": None, "dataset": None, "images": 0, "accuracy_reason": "no data"}
+    paths = _write(tmp_path, {}, SOFTMAX, {**speed_only, "proof": "not run: no such device", "name": "third"})
+    checked = _parse(_report(paths, tmp_path / "out" / "page.html"))
+    for words in (
+        "b0 linear",
+        "b0 softmax",
+        "59.9",
+        "21.3",
+        "latency p50 (ms)",
+        "mIoU (%)",
+        "absent",
+        "8.0",
+        "not run: no such device",
+        "no data",
+        "street-onnxruntime-fp32",
+    ):
+        assert words in checked.text, words
+    assert checked.text.count("executed") >= 2
+    assert checked.tags.count("table") == 2 and "svg" in checked.tags
+
+
+def test_the_page_is_self_contained(tmp_path: Path) -> None:
+    html = _report(_write(tmp_path, {}, SOFTMAX), tmp_path / "page.html")
+    addresses = set(re.findall(r"(?:https?:)?//[^\s\"'<)]+", html))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a name space, not fetched
+    checked = _parse(html)
+    assert not {"link", "img", "iframe", "object", "embed"} & set(checked.tags)
+    assert not {"src", "href", "srcset", "action"} & {name for name, _ in checked.attributes}
+    assert not [name for name, _ in checked.attributes if name.startswith("on")]
+    assert "prefers-color-scheme" in html and "default-src 'none'" in html
+
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+    clean = _parse(_report(_write(tmp_path, {}), tmp_path / "clean.html"))
+    change = {
+        "name": HOSTILE, "target": HOSTILE, "precision": HOSTILE, "command": HOSTILE, "timestamp": HOSTILE,
+        "proof": f"not run: {HOSTILE}", "model": {"variant": HOSTILE, "attention": HOSTILE, HOSTILE: HOSTILE},
+        "options": {HOSTILE: HOSTILE}, "versions": {HOSTILE: HOSTILE}, "accuracy_reason": HOSTILE,
+        "peak_memory_bytes": None, "peak_memory_reason": HOSTILE, "iou": {HOSTILE: 0.5, "pole": None},
+        "dataset": {"name": HOSTILE, "split": HOSTILE, "sha256": HOSTILE}, "bundle_sha256": HOSTILE,
+        "machine": {"cpu_model": HOSTILE, "architecture": HOSTILE, "cores": 1, "memory_bytes": None,
+                    "os": HOSTILE, "python": HOSTILE},
+    }  # fmt: skip
+    html = _report(_write(tmp_path, change, {}), tmp_path / "page.html")
+    checked = _parse(html)
+    assert checked.tags.count("script") == clean.tags.count("script") == 1
+    assert set(checked.tags) - {"div", "strong", "ul", "li"} <= set(clean.tags)
+    assert not [name for name, _ in checked.attributes if name.startswith("on") or name == "src"]
+    assert checked.text.count(HOSTILE) > 10
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema_version": 2}, "schema_version | got 2 | expected 1 | update edgeseg"),
+        ({"schema_version": None}, "is not a measurement"),
+        ({"surprise": 1}, "unknown key | got 'surprise'"),
+        ({"miou": 1e308}, "out of range | got miou"),
+        ({"miou": -0.1}, "out of range | got miou"),
+        ({"iou": {"a": 1.1}}, "out of range | got miou"),
+        ({"iou": {str(i): 0.5 for i in range(300)}}, "255 classes"),
+        ({"latency_ms": {"p50": 0, "p90": 1, "p99": 1, "mean": 1}}, "latency_ms"),
+        ({"latency_ms": {"p50": 1e308, "p90": 1, "p99": 1, "mean": 1}}, "latency_ms"),
+        ({"throughput_fps": -1}, "throughput_fps"),
+        ({"peak_memory_bytes": -5}, "counts"),
+        ({"size": [-1, 3]}, "counts"),
+        ({"threads": "many"}, "threads"),
+        ({"proof": ""}, "proof"),
+        ({"name": "x" * 5000}, "texts"),
+    ],
+)
+def test_malformed_files_are_refused_by_name(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    paths = _write(tmp_path, {}, change)
+    with pytest.raises(InputError) as error:
+        _report(paths, tmp_path / "page.html")
+    assert words in str(error.value) and "r1.json" in str(error.value) and len(str(error.value)) < 1000
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "null", "{", "{}", '{"schema_version": NaN}', "[" * 100_000, " " * (2 << 20)]
+)
+def test_rubbish_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InputError, match=r"bad\.json"):
+        _report([tmp_path / "bad.json"], tmp_path / "page.html")
+    with pytest.raises(InputError, match=r"none\.json"):
+        _report([tmp_path / "none.json"], tmp_path / "page.html")
+
+
+def test_missing_key_is_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path, {})[0]
+    value = json.loads(path.read_text())
+    del value["stages_ms"]
+    path.write_text(json.dumps(value))
+    with pytest.raises(InputError, match=r"missing key \| got stages_ms"):
+        read_measurement(path)
+
+
+def test_a_folder_stands_for_its_json_files(tmp_path: Path) -> None:
+    _write(tmp_path, {}, SOFTMAX)
+    assert "2 measurements" in _report([tmp_path], tmp_path / "page.html")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="measurement files"):
+        _report([tmp_path / "empty"], tmp_path / "page.html")
+
+
+def test_unlike_rows_are_named(tmp_path: Path) -> None:
+    other = {"threads": 4, "size": [512, 1024]}
+    rows = [read_measurement(path) for path in _write(tmp_path, {}, SOFTMAX, other)]
+    assert unlike(rows[:2]) == []
+    assert unlike(rows) == ["input size: 360x480, 512x1024", "threads: 2, 4"]
+    assert "differ in more than the model" in page(rows) and "differ in more" not in page(rows[:2])
+
+
+@pytest.mark.parametrize("spread", [1.0, 3.0, 100.0, 1e9])
+@pytest.mark.parametrize("count", [1, 2, 12, 40])
+def test_every_point_lies_inside_the_plot(count: int, spread: float) -> None:
+    points = [
+        Point(0.01 * spread ** (i / max(1, count - 1)), 100 * i / count, f"p{i}", f"title {i}", i, i)
+        for i in range(count)
+    ]
+    root = ElementTree.fromstring(scatter(points))
+    space = "{http://www.w3.org/2000/svg}"
+    marks = [element for element in root.iter(f"{space}path") if "mark" in element.get("class", "")]
+    assert len(marks) == count
+    for mark in marks:
+        x, y = map(float, re.findall(r"-?[\d.]+", mark.get("d", ""))[:2])
+        assert 50 <= x <= 910 and 10 <= y <= 410
+    ticks = [element for element in root.iter(f"{space}text") if element.get("class") == "tick"]
+    assert 5 <= len(ticks) <= 30
+    labels = [element for element in root.iter(f"{space}text") if element.get("class") == "label"]
+    assert len(labels) == (count if count <= 16 else 0)
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert nice_ticks(0, 100) == (0, 20, 40, 60, 80, 100)
+    assert nice_ticks(55.9, 65.2) == (56, 58, 60, 62, 64)
+    assert latency_axis([20, 30]).low == 0 and not latency_axis([20, 30]).log
+    wide = latency_axis([1, 100])
+    assert wide.log and wide.ticks == (1, 2, 5, 10, 20, 50, 100)
+    assert wide.px(10) == pytest.approx((wide.px(1) + wide.px(100)) / 2)
