@@ -1,0 +1,47 @@
+"""What a bundle was made from, kept in it as `stage.json`, so that the same build is not done twice.
+
+Refuses to know how a bundle is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from deploy.bundle import MANIFEST_FILE, Bundle, load_bundle
+from deploy.errors import InputError
+from deploy.labels import dataset_digest
+from export.package import tool_versions
+from export.pictures import Pictures
+from export.source import Source
+from pipeline.artifact import DONE, Stage, changes, read_record
+
+STAGE_VERSION = 1  # raise it when the same inputs give another bundle
+_ARGUMENTS = ("target", "precision", "input", "output", "final")
+
+
+def stage_of(args: argparse.Namespace, source: Source, pictures: Pictures) -> Stage:
+    """All that decides what the bundle will be."""
+    settings = {name: getattr(args, name) for name in _ARGUMENTS}
+    inputs = {"checkpoint": source.sha256, "pictures": dataset_digest(pictures.pairs)}
+    tools = {"size": list(source.preprocess.size), "tools": tool_versions()}
+    return Stage("export", STAGE_VERSION, {**settings, **tools}, inputs)
+
+
+def to_bytes(stage: Stage) -> bytes:
+    """The record as a file."""
+    return (json.dumps(stage.record(), indent=2) + "\n").encode()
+
+
+def look_up(folder: Path, stage: Stage) -> tuple[Bundle | None, str]:
+    """The bundle in `folder` if it is whole and of this stage, and in words why it is taken or not."""
+    if not (folder / MANIFEST_FILE).is_file():
+        return None, "built"
+    try:
+        bundle = load_bundle(folder)
+        before = read_record(bundle.path(DONE))
+        reasons = ["no record"] if before is None else changes(before, stage)
+    except InputError as error:
+        reasons = [str(error)]
+    return (None, f"built again: {'; '.join(reasons)}") if reasons else (bundle, "cached: nothing changed")

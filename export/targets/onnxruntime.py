@@ -1,0 +1,51 @@
+"""ONNX Runtime: one .onnx file that runs on x86 and arm64 processors, from servers to a Raspberry Pi.
+
+The label map, or the logits, are computed in the graph. Refuses to know execution providers: the file is
+plain ONNX, and `deploy.runtimes.onnxruntime` chooses how to run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from export.targets import Budget, BuildContext, missing_packages
+
+if TYPE_CHECKING:
+    from pipeline.models.labelmap import LabelMapper
+
+NAME = "onnxruntime"
+BUDGET = {
+    "fp32": Budget(
+        agreement=0.999,
+        miou_drop=None,
+        logits_error=1e-3,
+        advice="the graph is not the checkpoint's: build with --force, and with --final bilinear to see "
+        "whether the last upsampling is at fault",
+    ),
+}
+PRECISIONS = tuple(BUDGET)
+EXTENSION = ".onnx"
+RUNTIME = "onnxruntime"
+PROOF = "executed"
+MODEL_FILE = "model.onnx"
+
+
+def requires() -> str | None:
+    """Why this target cannot build here, or None."""
+    return missing_packages("torch", "onnx", "onnxscript", "onnxruntime")
+
+
+def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
+    """Write model.onnx (opset 20, static size, float32 inside)."""
+    from export.trace import to_onnx
+
+    return {MODEL_FILE: to_onnx(net, context.folder / MODEL_FILE)}
+
+
+def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:
+    """The same graph ending at the head's logits."""
+    from export.trace import cut_at_logits
+
+    return {MODEL_FILE: cut_at_logits(files[MODEL_FILE], net, folder / MODEL_FILE)}

@@ -1,0 +1,173 @@
+"""From a LabelMapper to one ONNX file: fixed size, no Resize, always the same bytes, nothing of this machine.
+
+torch's exporter leaves stack traces with file paths in the graph; they are removed. What it must not change
+is checked on the graph itself: every dimension is a number, nothing resizes, and the guard of every linear
+attention's denominator is still there (the exporter's optimizer drops tiny added constants without a word).
+Refuses to know: precisions, bundles, how the file is run.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+import torch
+from onnx import ModelProto, NodeProto, ValueInfoProto, numpy_helper
+from torch import Tensor
+
+from deploy.errors import GateError
+from deploy.files import atomic_write_bytes
+from pipeline.models.attention import MultiScaleAttention
+from pipeline.models.labelmap import LabelMapper
+from pipeline.models.upsample import stage_size
+
+OPSET = 20
+INPUT_NAME = "image"
+_UNNEEDED = ("doc_string", "metadata_props")
+
+
+def to_onnx(net: LabelMapper, path: Path) -> Path:
+    """Write `net` as ONNX with one input `image` and one output named after `net.output`; returns `path`.
+
+    Raises:
+        GateError: the exported graph breaks one of the rules above.
+    """
+    with _quiet():
+        program = torch.onnx.export(
+            net,
+            (example_input(net),),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[INPUT_NAME],
+            output_names=[net.output],
+            verbose=False,
+        )
+    assert program is not None, "dynamo=True returns a program"
+    model = program.model_proto
+    strip(model)
+    check(model, net)
+    return write(model, path)
+
+
+def example_input(net: LabelMapper) -> Tensor:
+    """Zeros of the network's input: `[1, H, W, 3]` uint8 or `[1, 3, H, W]` float32."""
+    height, width = net.size
+    if net.input == "uint8":
+        return torch.zeros(1, height, width, 3, dtype=torch.uint8)
+    return torch.zeros(1, 3, height, width)
+
+
+def write(model: ModelProto, path: Path) -> Path:
+    """Serialise with a fixed field order, so that equal graphs are equal files."""
+    atomic_write_bytes(path, model.SerializeToString(deterministic=True))
+    return path
+
+
+def strip(message: object) -> None:
+    """Remove documentation strings and metadata (stack traces, paths) from a protobuf message and below."""
+    for field, value in message.ListFields():  # type: ignore[attr-defined]
+        if field.name in _UNNEEDED:
+            message.ClearField(field.name)  # type: ignore[attr-defined]
+        elif field.message_type is not None:
+            for part in value if hasattr(value, "__len__") else (value,):
+                strip(part)
+
+
+def check(model: ModelProto, net: LabelMapper) -> None:
+    """Raise GateError unless the graph is valid, static, free of Resize, and guarded."""
+    inferred = infer(model)
+    problems = [
+        *(
+            f"{node.op_type} {node.name}"
+            for node in model.graph.node
+            if node.op_type in ("Resize", "Upsample")
+        ),
+        *(f"dynamic shape of {value.name}" for value in _values(inferred) if static_shape(value) is None),
+    ]
+    expected = sum(isinstance(m, MultiScaleAttention) and m.core == "linear" for m in net.model.modules())
+    found = len(guarded_divisions(model))
+    if found != expected:
+        problems.append(f"{found} guarded divisions for {expected} linear attentions")
+    if problems:
+        raise GateError(
+            "exported graph breaks the rules",
+            got="; ".join(problems[:4]),
+            expected="no Resize, fixed sizes, max(denominator, eps) in each linear attention",
+            fix="use the pinned torch and onnxscript",
+        )
+
+
+def infer(model: ModelProto) -> ModelProto:
+    """The model after onnx's full check and strict shape inference.
+
+    Raises:
+        GateError: onnx refuses it.
+    """
+    try:
+        onnx.checker.check_model(model, full_check=True)
+        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise GateError("exported graph is not valid ONNX", got=error) from error
+
+
+def static_shape(value: ValueInfoProto) -> tuple[int, ...] | None:
+    """A tensor's shape, or None where it has no shape or a dimension that is not a number."""
+    tensor = value.type.tensor_type
+    dimensions = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
+    return tuple(dimensions) if tensor.HasField("shape") and all(side > 0 for side in dimensions) else None
+
+
+def guarded_divisions(model: ModelProto) -> list[NodeProto]:
+    """Div nodes whose denominator is max(x, positive constant)."""
+    makers = {output: node for node in model.graph.node for output in node.output}
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+
+    def floor(node: NodeProto | None) -> float:
+        if node is None or node.op_type not in ("Clip", "Max"):
+            return 0.0
+        bounds = [numpy_helper.to_array(constants[name]) for name in node.input[:2] if name in constants]
+        return min((float(bound.min()) for bound in bounds), default=0.0)
+
+    divisions = [node for node in model.graph.node if node.op_type == "Div"]
+    return [node for node in divisions if floor(makers.get(node.input[1])) > 0]
+
+
+def cut_at_logits(path: Path, net: LabelMapper, out: Path) -> Path:
+    """The same graph ending at the head's logits: the last tensor `[1, C, ceil(H/8), ceil(W/8)]`.
+
+    It serves to measure errors of a label-map artifact in the artifact's own graph.
+    """
+    model = onnx.load(path)
+    shape = (1, net.model.classes, *stage_size(net.size, 8))
+    values = {value.name: value for value in _values(infer(model))}
+    heads = [name for node in model.graph.node for name in node.output if name in values]
+    last = [name for name in heads if static_shape(values[name]) == shape][-1]
+    logits = onnx.helper.make_tensor_value_info("logits", values[last].type.tensor_type.elem_type, shape)
+    model.graph.node.append(onnx.helper.make_node("Identity", [last], ["logits"]))
+    del model.graph.output[:]
+    model.graph.output.append(logits)
+    onnx.checker.check_model(model)
+    return write(model, out)
+
+
+def _values(model: ModelProto) -> list[ValueInfoProto]:
+    graph = model.graph
+    return [*graph.input, *graph.value_info, *graph.output]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's notes on packages that are not used here."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,130 @@
+"""A training as data: recipe, labelled folder, the stage they determine, what its checkpoints tell.
+
+Nothing is computed here but digests. Knows no folder of results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deploy.files import sha256_file
+from deploy.labels import DatasetInfo, dataset_digest, read_dataset
+from deploy.manifest import Preprocess
+from pipeline.artifact import Stage, git_commit
+from pipeline.config import Recipe, settings
+from pipeline.datasets.folder import LabelledFolder
+from pipeline.normalise import MEAN, STD
+
+if TYPE_CHECKING:
+    from pipeline.models.checkpoints import CheckpointMeta
+
+VERSION = 1  # raise it when the same recipe and data give other weights
+
+
+class Job:
+    """A recipe on a labelled folder.
+
+    Attributes:
+        recipe, info, train_set, val_set: the parts; stage: what determines the result; rule: from frame to
+        input.
+
+    Raises:
+        InputError: no such folder, split, or checkpoint to start from; an empty split; pairs that lack a
+        partner.
+    """
+
+    def __init__(self, recipe: Recipe, data: Path) -> None:
+        self.recipe = recipe
+        self.info = read_dataset(data)
+        self.train_set = LabelledFolder(self.info, recipe.data.train_split)
+        self.val_set = LabelledFolder(self.info, recipe.data.val_split)
+        self.stage = Stage("train", VERSION, settings(recipe), self._inputs(), {"git_commit": git_commit()})
+
+    @property
+    def classes(self) -> int:
+        """How many."""
+        return len(self.info.classes)
+
+    @property
+    def pad_label(self) -> int:
+        """A mask value that counts nowhere."""
+        return 255 if self.info.ignore_index is None else self.info.ignore_index
+
+    @property
+    def rule(self) -> Preprocess:
+        """From frame to network input, in validation and in every export."""
+        data = self.recipe.data
+        resize, interpolation = data.resize, data.interpolation
+        return Preprocess(data.size, MEAN, STD, False, resize, interpolation)  # type: ignore[arg-type]
+
+    @property
+    def init(self) -> Path | None:
+        """The checkpoint to start from."""
+        from pipeline.models.checkpoints import resolve_checkpoint
+
+        name = self.recipe.model.init
+        return resolve_checkpoint(name) if name else None
+
+    def keep_notes(self, notes: dict[str, Any]) -> None:
+        """Take over the notes of this stage's first start, so that nothing depends on when it resumed."""
+        self.stage = dataclasses.replace(self.stage, notes=notes)
+
+    def describe(self, metrics: dict[str, Any]) -> CheckpointMeta:
+        """What a checkpoint of this training says about itself; no times, no paths."""
+        from pipeline.models.checkpoints import CheckpointMeta
+
+        wanted = self.recipe.model
+        return CheckpointMeta(
+            model={
+                "variant": wanted.variant,
+                "attention": wanted.attention,
+                "classes": self.classes,
+                "head": wanted.head,
+            },
+            dataset=_dataset(self.info),
+            preprocess=_preprocess(self.rule),
+            provenance={
+                "recipe": self.recipe.name,
+                "settings": self.stage.settings,
+                "inputs": self.stage.inputs,
+                "stage_version": VERSION,
+                **self.stage.notes,
+            },
+            metrics=metrics,
+        )
+
+    def _inputs(self) -> dict[str, str]:
+        """Digests of all that the result depends on besides the settings."""
+        labels = json.dumps([self.info.classes, self.info.palette, self.info.ignore_index]).encode()
+        inputs = {
+            "dataset.toml": hashlib.sha256(labels).hexdigest(),
+            "train data": dataset_digest(self.train_set.pairs),
+            "val data": dataset_digest(self.val_set.pairs),
+        }
+        return inputs | ({"init checkpoint": sha256_file(self.init)} if self.init else {})
+
+
+def _dataset(info: DatasetInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "classes": list(info.classes),
+        "palette": [list(colour) for colour in info.palette],
+        "ignore_index": info.ignore_index,
+        "modality": info.modality,
+        "source": info.source,
+        "licence": info.licence,
+    }
+
+
+def _preprocess(rule: Preprocess) -> dict[str, Any]:
+    return {
+        "size": list(rule.size),
+        "resize": rule.resize,
+        "interpolation": rule.interpolation,
+        "mean": list(rule.mean),
+        "std": list(rule.std),
+    }

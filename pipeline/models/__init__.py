@@ -1,0 +1,1 @@
+"""EfficientViT segmenters: architecture, exact upsampling, label map, checkpoints. No data, no training."""

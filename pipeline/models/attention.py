@@ -1,0 +1,107 @@
+"""Multi-scale attention with a linear core that survives float16, and the softmax core it replaces.
+
+Linear attention swaps softmax(q k^T) for relu(q) relu(k)^T; without the softmax the products may be
+bracketed as q (k^T v), whose cost grows with the number of tokens and not with its square. Tensors are
+channel-major, `[B, heads, d, N]`, as a convolution leaves them, so nothing is transposed: out = (v k^T) q.
+
+In float16 two things break, and both are handled without changing the function:
+- sums over tokens pass 65504. A power of two close to 2/N cancels in the quotient. It is split: half of its
+  exponent is applied to k before the sum over tokens, half to the summed matrix (the query's side), so that
+  neither k nor the sums leave float16's normal range up to 1024x2048;
+- an added epsilon of 1e-15 is 0, and exporters drop it. `max(denominator, EPS)` stays in the graph. EPS is
+  float16's smallest number: denominators of 2e-5 do occur (a query with one small positive entry), and the
+  smallest normal number, 6e-5, would change their result in float32.
+
+Refuses to know: stages, sizes, checkpoints. Source: EfficientViT (Cai et al., ICCV 2023; reference
+Apache-2.0); linear attention: Katharopoulos et al., ICML 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pipeline.models.layers import ConvLayer
+
+EPS = 2.0**-24
+KERNEL = 5  # the one extra scale of every published variant: 5x5 tokens aggregated
+
+
+def split_scale(tokens: int) -> tuple[float, float]:
+    """Powers of two, for k and for the query's side; their product is in [2, 4) / tokens, and at most 1."""
+    exponent = max(tokens.bit_length() - 2, 0)
+    half = (exponent + 1) // 2
+    return 2.0**-half, 2.0 ** -(exponent - half)
+
+
+def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """relu(q) (relu(k)^T v) / max(relu(q) . sum relu(k), about EPS * N / 3).
+
+    Args:
+        q, k, v: `[B, heads, d, N]`, any float dtype.
+
+    Returns:
+        `[B, heads, d, N]`; all zeros where the denominator is zero.
+    """
+    k_scale, q_scale = split_scale(k.shape[-1])
+    q, k = F.relu(q), F.relu(k) * k_scale
+    # v's row of ones gives the denominator; it is appended after the sum over tokens, where it is d numbers.
+    state = torch.cat([v @ k.transpose(-1, -2), k.sum(-1).unsqueeze(-2)], dim=-2) * q_scale
+    out = state @ q
+    return out[..., :-1, :] / out[..., -1:, :].clamp(min=EPS)
+
+
+def softmax_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """softmax(q k^T / sqrt(d)) v, the baseline; same shapes as `linear_attention`."""
+    q, k, v = (x.transpose(-1, -2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v).transpose(-1, -2)
+
+
+CORES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "linear": linear_attention,
+    "softmax": softmax_attention,
+}
+
+
+class MultiScaleAttention(nn.Module):
+    """qkv from tokens and from 5x5-aggregated tokens, the core per head, one projection back.
+
+    Args:
+        channels: C; `dim`: d, width of one head (C / d heads per scale).
+        core: a key of `CORES`.
+    """
+
+    def __init__(self, channels: int, dim: int, core: str) -> None:
+        super().__init__()
+        self.dim, self.core = dim, core
+        width = 3 * channels
+        self.qkv = ConvLayer(channels, width, norm=False)
+        depthwise = nn.Conv2d(width, width, KERNEL, padding=KERNEL // 2, groups=width, bias=False)
+        pointwise = nn.Conv2d(width, width, 1, groups=width // dim, bias=False)
+        self.aggreg = nn.ModuleList([nn.Sequential(depthwise, pointwise)])
+        self.proj = ConvLayer(2 * channels, channels)
+
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`[B, C, H, W]` -> three `[B, 2 C / d, d, H W]`, before the core's own mapping."""
+        qkv = self.qkv(x)
+        qkv = torch.cat([qkv, self.aggreg[0](qkv)], dim=1)
+        batch, channels, height, width = qkv.shape
+        q, k, v = qkv.reshape(batch, channels // (3 * self.dim), 3 * self.dim, height * width).chunk(3, dim=2)
+        return q, k, v
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The core; float32 under autocast, as the gradients of sums over all tokens need it."""
+        core, device = CORES[self.core], q.device.type
+        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+            return core(q, k, v)
+        with torch.autocast(device, enabled=False):
+            return core(q.float(), k.float(), v.float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[B, C, H, W]` -> the same shape."""
+        batch, channels, height, width = x.shape
+        out = self.attend(*self.queries_keys_values(x))
+        return self.proj(out.reshape(batch, 2 * channels, height, width))

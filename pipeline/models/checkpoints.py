@@ -1,0 +1,231 @@
+"""Checkpoints: one safetensors file with what is needed to rebuild and use the model, and where to find one.
+
+The header's metadata holds one key, "edgeseg": JSON of `CheckpointMeta`. Nothing is ever unpickled here.
+Refuses to know: training, official checkpoints (official.py).
+
+Source of the format: safetensors (Apache-2.0).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from deploy.errors import InputError
+from deploy.files import atomic_write_bytes
+from pipeline.models.efficientvit import EfficientViTSeg, create_model
+
+KEY = "edgeseg"
+MODEL_KEYS = {"variant": str, "attention": str, "classes": int, "head": str}
+RUNS, ZOO = Path("runs"), Path("zoo")
+FILE_NAMES = ("best.safetensors", "model.safetensors", "train/best.safetensors")
+MAX_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class CheckpointMeta:
+    """What a checkpoint says about itself; every value is JSON.
+
+    Attributes:
+        model: {"variant", "attention", "classes", "head"}, the arguments of `create_model`.
+        dataset: {"name", "classes" (names), "palette" ([r, g, b] each), "ignore_index", "modality",
+        "licence"}.
+        preprocess: {"size" [H, W], "resize", "interpolation", "mean", "std"} (mean and std in 0..1 units).
+        provenance, metrics: free.
+    """
+
+    model: dict[str, Any]
+    dataset: dict[str, Any] = field(default_factory=dict)
+    preprocess: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+def save_checkpoint(path: Path | str, state_dict: dict[str, Tensor], meta: CheckpointMeta) -> None:
+    """Write a checkpoint, atomically; equal input gives equal bytes.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state_dict.items()}
+    header = {KEY: json.dumps(dataclasses.asdict(meta), sort_keys=True)}
+    atomic_write_bytes(Path(path), save(tensors, metadata=header))
+
+
+def read_meta(path: Path | str) -> CheckpointMeta:
+    """The description in a checkpoint's header, checked; no weights are read.
+
+    Raises:
+        InputError: not a checkpoint of ours, truncated, or a description that does not fit.
+    """
+    path = Path(path)
+    _require_safetensors(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"checkpoint {path} cannot be read", error, "a complete safetensors file") from None
+    if KEY not in header:
+        raise InputError(
+            f"checkpoint {path} does not say what model it is",
+            f"metadata {sorted(header)}",
+            f"a key {KEY!r}",
+            "official weights: `python -m pipeline import`",
+        )
+    return _parse_meta(path, header[KEY])
+
+
+def load_checkpoint(path: Path | str) -> tuple[EfficientViTSeg, CheckpointMeta]:
+    """The model, with its weights and in eval mode, and its description.
+
+    Raises:
+        InputError: as `read_meta`, or weights that do not fit the model described.
+    """
+    path = Path(path)
+    meta = read_meta(path)
+    spec = meta.model
+    model = create_model(spec["variant"], spec["classes"], spec["attention"], spec["head"])
+    load_weights(model, _read_tensors(path), str(path))
+    return model.eval(), meta
+
+
+def load_weights(model: nn.Module, state: dict[str, Tensor], source: str) -> None:
+    """Load a complete state dict, or say what does not fit.
+
+    Raises:
+        InputError: missing, unknown or wrongly shaped tensors, with their names.
+    """
+    wanted = shapes_of(model.state_dict())
+    if problems := misfits(shapes_of(state), wanted):
+        raise InputError(
+            f"weights of {source} do not fit the model", some(problems), f"{len(wanted)} tensors"
+        )
+    model.load_state_dict(state)
+
+
+def shapes_of(state: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Name -> shape."""
+    return {name: tuple(tensor.shape) for name, tensor in state.items()}
+
+
+def misfits(found: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> list[str]:
+    """Every tensor of another shape, missing or unknown, in words."""
+    both = [name for name in wanted if name in found]
+    shapes = [
+        f"{name} {list(found[name])} for {list(wanted[name])}" for name in both if found[name] != wanted[name]
+    ]
+    missing = [f"{name} missing" for name in wanted if name not in found]
+    return shapes + missing + [f"{name} unknown" for name in found if name not in wanted]
+
+
+def some(problems: list[str], limit: int = 4) -> str:
+    """The first few of a list, and how many more."""
+    more = f" and {len(problems) - limit} more" if len(problems) > limit else ""
+    return ", ".join(problems[:limit]) + more
+
+
+def init_from(model: EfficientViTSeg, path: Path | str) -> list[str]:
+    """Start `model` from another checkpoint of its variant; the head stays fresh where it differs.
+
+    The head is replaced as a whole when its kind or class count differs, so the backbone's features are
+    kept and nothing of the old classes survives.
+
+    Returns:
+        Names of the tensors that keep their fresh values (empty: everything was loaded).
+
+    Raises:
+        InputError: another variant, or as `load_checkpoint`.
+    """
+    path = Path(path)
+    meta = read_meta(path)
+    if meta.model["variant"] != model.variant:
+        raise InputError(f"checkpoint {path} is another model", meta.model["variant"], model.variant)
+    state = _read_tensors(path)
+    same_head = (meta.model["head"], meta.model["classes"]) == (model.head_name, model.classes)
+    fresh = {} if same_head else {k: v for k, v in model.state_dict().items() if k.startswith("head.")}
+    kept = state if same_head else {k: v for k, v in state.items() if k.startswith("backbone.")}
+    load_weights(model, kept | fresh, str(path))
+    return list(fresh)
+
+
+def resolve_checkpoint(name_or_path: Path | str) -> Path:
+    """The checkpoint file meant by a run's name or folder, a zoo name, or a file's path.
+
+    Raises:
+        InputError: nothing there; the message lists the runs and zoo entries that exist.
+    """
+    given = Path(name_or_path)
+    if given.is_file():
+        return given
+    folders = [given]
+    if not given.is_absolute() and ".." not in given.parts:
+        folders += [RUNS / given, ZOO / given]
+    for folder in folders:
+        for file_name in FILE_NAMES:
+            if (folder / file_name).is_file():
+                return folder / file_name
+    existing = ", ".join(list_checkpoints()) or "none yet"
+    raise InputError(
+        f"no checkpoint {str(name_or_path)!r}", None, f"a file, a run or a zoo name; existing: {existing}"
+    )
+
+
+def list_checkpoints() -> list[str]:
+    """Names under runs/ and zoo/ that hold a checkpoint."""
+    files = [f for name in FILE_NAMES for base in (RUNS, ZOO) for f in base.glob(f"*/{name}")]
+    return sorted({file.parts[1] for file in files})
+
+
+def checkpoint_samples(path: Path | str) -> Path | None:
+    """Folder `samples` (with images/ and masks/) beside a checkpoint file, or None."""
+    folder = Path(path).parent / "samples"
+    return folder if (folder / "images").is_dir() else None
+
+
+def _require_safetensors(path: Path) -> None:
+    """Refuse pickles and oversized files before anything parses them."""
+    if not path.is_file():
+        raise InputError(f"checkpoint {path} does not exist", expected="a .safetensors file")
+    if path.suffix in (".pt", ".pth", ".ckpt", ".bin"):
+        fix = "read official weights with `python -m pipeline import --checkpoint`"
+        raise InputError(f"checkpoint {path} may be a pickle", path.suffix, ".safetensors", fix)
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"checkpoint {path} is too large", path.stat().st_size, f"at most {MAX_BYTES} bytes")
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"checkpoint {path} cannot be read", error, "a complete safetensors file") from None
+
+
+def _parse_meta(path: Path, text: str) -> CheckpointMeta:
+    """Check the description's structure: known sections, each a table, and a complete `model`."""
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"checkpoint {path}: its description is not JSON", error) from None
+    sections = [item.name for item in dataclasses.fields(CheckpointMeta)]
+    if not isinstance(data, dict) or not set(data) <= set(sections) or "model" not in data:
+        got = sorted(data) if isinstance(data, dict) else type(data).__name__
+        raise InputError(f"checkpoint {path}: unknown description", got, sections)
+    for name, section in data.items():
+        if not isinstance(section, dict):
+            raise InputError(f"checkpoint {path}: {name} is not a table", type(section).__name__, "a table")
+    spec = data["model"]
+    if set(spec) != set(MODEL_KEYS) or any(type(spec[key]) is not kind for key, kind in MODEL_KEYS.items()):
+        raise InputError(f"checkpoint {path}: model description does not fit", spec, sorted(MODEL_KEYS))
+    return CheckpointMeta(**data)
+
+
+def clone_state(model: nn.Module) -> dict[str, Tensor]:
+    """A detached copy of a model's state dict on the CPU (for saving while training goes on)."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in model.state_dict().items()}

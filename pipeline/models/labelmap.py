@@ -1,0 +1,111 @@
+"""From a frame to its label map in one graph of fixed size: normalise, network, full-size upsampling, argmax.
+
+Full-size logits never exist: the columns are upsampled at once, the rows in bands, each multiplying only the
+logit rows it depends on and reduced by its own argmax. Everything is constant for one size: ready for export.
+
+Refuses to know: runtimes, files, how a frame of another size gets to this one (deploy/preprocess.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deploy.errors import InputError
+from pipeline.models.efficientvit import EfficientViTSeg
+from pipeline.models.upsample import Size, freeze_size, interpolation_matrix, matrix_tensor, stage_size
+
+BAND_ROWS = 64
+
+
+class BandedLabels(nn.Module):
+    """Logits at stride 8 -> label map at full size.
+
+    Args:
+        size: (H, W) of the label map; mode: "bicubic" or "bilinear"; band_rows: output rows per argmax.
+    """
+
+    columns: Tensor
+
+    def __init__(self, size: Size, mode: str, band_rows: int = BAND_ROWS) -> None:
+        super().__init__()
+        height, width = stage_size(size, 8)
+        self.register_buffer("columns", matrix_tensor(width, size[1], mode).T.contiguous(), persistent=False)
+        rows = interpolation_matrix(height, size[0], mode)
+        self.spans: list[tuple[int, int]] = []
+        for index, top in enumerate(range(0, size[0], band_rows)):
+            band = rows[top : top + band_rows]
+            used = np.flatnonzero(band.any(axis=0))
+            first, last = int(used[0]), int(used[-1]) + 1
+            self.spans.append((first, last))
+            self.register_buffer(
+                f"rows_{index}", torch.from_numpy(band[:, first:last].copy()), persistent=False
+            )
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """`[B, C, ceil(H/8), ceil(W/8)]` -> `[B, H, W]` uint8."""
+        wide = logits @ self.columns
+        bands = []
+        for index, (first, last) in enumerate(self.spans):
+            band = self.get_buffer(f"rows_{index}") @ wide[:, :, first:last]
+            bands.append(band.argmax(dim=1).to(torch.uint8))
+        return torch.cat(bands, dim=1)
+
+
+class LabelMapper(nn.Module):
+    """A segmenter at one size, from frame to label map. Holds its own copy of the model, in eval mode.
+
+    Args:
+        model: the segmenter; size: (H, W) of its input; mean, std: RGB, in 0..1 units.
+        input: "uint8" (`[B, H, W, 3]` RGB) or "float" (`[B, 3, H, W]`, normalised by the caller).
+        output: "labels" (`[B, H, W]` uint8) or "logits" (`[B, C, ceil(H/8), ceil(W/8)]`).
+        final: interpolation of the last upsampling, "bicubic" or "bilinear".
+
+    Raises:
+        InputError: an unknown value of input, output or final, or a size smaller than one pixel.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        model: EfficientViTSeg,
+        size: Size,
+        mean: tuple[float, float, float],
+        std: tuple[float, float, float],
+        input: str = "uint8",
+        output: str = "labels",
+        final: str = "bicubic",
+    ) -> None:
+        super().__init__()
+        for what, value, known in (
+            ("input", input, ("uint8", "float")),
+            ("output", output, ("labels", "logits")),
+            ("final interpolation", final, ("bicubic", "bilinear")),
+        ):
+            if value not in known:
+                raise InputError(f"unknown {what}", repr(value), " or ".join(known))
+        if min(size) < 1:
+            raise InputError("size out of range", f"{size[0]}x{size[1]}", "at least 1x1")
+        self.size, self.input, self.output, self.final = size, input, output, final
+        self.model = freeze_size(model, size).eval()
+        self.labels = BandedLabels(size, final) if output == "labels" else None
+        # per channel of a 0..255 frame: (x - shift) * scale
+        per_channel = lambda values: torch.tensor(values, dtype=torch.float32).view(1, 3, 1, 1)  # noqa: E731
+        self.register_buffer("shift", 255 * per_channel(mean), persistent=False)
+        self.register_buffer("scale", 1 / (255 * per_channel(std)), persistent=False)
+        self.to(next(model.parameters()))  # dtype and device of the model, buffers too
+        self.train(False)
+
+    def normalise(self, frame: Tensor) -> Tensor:
+        """`[B, H, W, 3]` uint8 -> `[B, 3, H, W]`. The cast comes first: TensorRT transposes no uint8."""
+        x = frame.to(self.shift.dtype).permute(0, 3, 1, 2)
+        return (x - self.shift) * self.scale
+
+    def forward(self, frame: Tensor) -> Tensor:
+        """Shapes and dtypes by `input` and `output`, at the size given."""
+        x = self.normalise(frame) if self.input == "uint8" else frame
+        logits: Tensor = self.model(x)
+        return self.labels(logits) if self.labels is not None else logits
