@@ -85,7 +85,7 @@ report: $(READY)  ## one page of all measurements in OUT
 # DEMO=tiny does the same in a minute, to see that everything works; its models are far from trained.
 ifeq ($(DEMO),tiny)
 DATA_OPTIONS := --train 16 --val 8
-TINY := train.steps=8 train.batch=4 train.eval_every=8 train.warmup=2
+TINY := train.steps=8 train.batch=4 train.eval_every=8 train.warmup=2 finish.batch=2
 DEMO_DATA := data/synthetic-tiny
 DEMO_NAME := demo-tiny
 else

@@ -47,6 +47,9 @@ class TrainLoader:
         train, data = self.recipe.train, self.recipe.data
         augmentation = Augmentation(augment, data.size, data.resize, self.pad_label)
         samples = Augmented(self.pairs, augmentation, train.seed)
+        # Ends OpenCV's thread pool here, before workers are forked: a worker that inherits one hangs when it
+        # touches it. Each worker then has one thread, and so has this process while it draws samples itself.
+        cv2.setNumThreads(1)
         return DataLoader(
             samples,  # type: ignore[arg-type]
             batch_sampler=StepBatches(span, start, train.seed, len(self.pairs)),
@@ -95,6 +98,5 @@ def collate(samples: list[tuple[Array, Array]]) -> Batch:
 
 
 def _start_worker(worker: int) -> None:
-    """One thread a worker; Ctrl-C is the training process's to answer."""
+    """Ctrl-C is the training process's to answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    cv2.setNumThreads(1)

@@ -17,3 +17,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set EDGESEG_DATA to a folder that holds it")
     return folder
+
+
+@pytest.fixture(scope="session")
+def labelled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small labelled folder of drawn street scenes (16 train, 8 val images of 64x96)."""
+    from pipeline.datasets import synthetic
+
+    folder = tmp_path_factory.mktemp("drawn") / "street scenes"  # a space in the path, on purpose
+    synthetic.generate(folder, train=16, val=8, size=(64, 96), seed=0)
+    return folder

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from deploy.labels import DatasetInfo
 
-VERSION = 1
+VERSION = 2
 JPEG_QUALITY = 92
 _SMALLEST, _LARGEST = 64, 2048
 _WORTH_PROCESSES = 64  # fewer samples are drawn sooner than a process starts

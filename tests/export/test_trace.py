@@ -17,6 +17,7 @@ from pipeline.models.labelmap import LabelMapper
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TOLERANCE = 1e-5  # of a logit, relative to the logits' standard deviation
+SOFTMAX_TOLERANCE = 1e-3  # untrained scores saturate the softmax: torch itself is 1.2e-4 from float64 here
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def test_softmax_twin_with_float_input_and_logits(make_model, frame: np.ndarray,
         expected = net(x).numpy()
     (found,) = onnxruntime.InferenceSession(str(path)).run(["logits"], {"image": x.numpy()})
     assert found.shape == (1, 9, 10, 12)
-    assert np.abs(found - expected).max() < TOLERANCE * expected.std()
+    assert np.abs(found - expected).max() < SOFTMAX_TOLERANCE * expected.std()
 
 
 def test_an_attention_without_guard_is_refused(net: LabelMapper, tmp_path: Path, monkeypatch) -> None:

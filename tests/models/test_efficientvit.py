@@ -1,4 +1,4 @@
-"""The family: any size, batch and class count; the paper's parameters and MACs; reproducible fresh weights."""
+"""The family: any size, batch, class count; the paper's parameters and MACs; reproducible fresh weights."""
 
 from __future__ import annotations
 

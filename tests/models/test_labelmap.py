@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from deploy.errors import InputError
 from pipeline.models.attention import MultiScaleAttention
 from pipeline.models.efficientvit import create_model
-from pipeline.models.labelmap import BandedLabels, LabelMapper
+from pipeline.models.labelmap import BAND_ROWS, BandedLabels, LabelMapper
 from pipeline.models.upsample import stage_size
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -133,7 +133,7 @@ def test_exported_frame_to_labels_is_the_same_function(model, tmp_path):
     assert (labels == expected).mean() > 0.999
     operators = Counter(node.op_type for node in graph.graph.node)
     assert not {"Resize", "Upsample", "GridSample", "Gather"} & set(operators)
-    assert operators["ArgMax"] == -(-size[0] // 64)
+    assert operators["ArgMax"] == -(-size[0] // BAND_ROWS)
 
 
 def test_exporter_keeps_the_guard(tmp_path):

@@ -11,9 +11,9 @@ from pipeline.logbook import read_log
 SETS = [
     option
     for setting in (
-        "train.steps=40",
-        "train.eval_every=15",
-        "train.checkpoint_seconds=0.2",
+        "train.steps=60",
+        "train.eval_every=25",
+        "train.checkpoint_seconds=0.05",
         "finish.share=0.2",
     )
     for option in ("--set", setting)
@@ -55,4 +55,4 @@ def test_kill_and_resume_gives_the_same_bytes(
 
     for name in ("best.safetensors", "last.safetensors", "stage.json", "samples.png"):
         assert (killed / name).read_bytes() == (unbroken / name).read_bytes(), name
-    assert steps_logged(killed) == steps_logged(unbroken) == sorted({*range(2, 31, 2), 11})
+    assert steps_logged(killed) == steps_logged(unbroken) == sorted({*range(2, 61, 2), 25})

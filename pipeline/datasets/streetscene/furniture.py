@@ -20,7 +20,7 @@ _FRONT = (0.0, 0.2, -0.98)
 def paint_pole(canvas: Canvas, x: float, z: float, inward: int, rng: np.random.Generator) -> None:
     """A lamp post, telegraph pole or bollard at (x, z); `inward` (-1 or +1) is the side of the road."""
     kind = str(rng.choice(["lamp", "lamp", "telegraph", "plain", "bollard"]))
-    thick, colour = float(rng.uniform(0.28, 0.45)), paint.made_thing(rng)
+    thick, colour = float(rng.uniform(0.34, 0.5)), paint.metal(rng)
     tall = {
         "lamp": rng.uniform(4.5, 8),
         "telegraph": rng.uniform(5, 8),
@@ -37,8 +37,8 @@ def paint_pole(canvas: Canvas, x: float, z: float, inward: int, rng: np.random.G
 
 def paint_sign(canvas: Canvas, x: float, z: float, rng: np.random.Generator) -> None:
     """A traffic sign, name plate or parking board on its post."""
-    size, height = float(rng.uniform(0.5, 0.78)), float(rng.uniform(2.0, 3.1))
-    _post(canvas, x, z, height + size * 0.5, float(rng.uniform(0.22, 0.32)), paint.made_thing(rng))
+    size, height = float(rng.uniform(0.6, 0.9)), float(rng.uniform(2.0, 3.1))
+    _post(canvas, x, z, height + size * 0.5, float(rng.uniform(0.28, 0.36)), paint.metal(rng))
     _board(canvas, x, height, z, size, rng)
     if rng.random() < 0.3:
         _board(canvas, x, height - 1.75 * size, z, size * 0.75, rng)
@@ -115,7 +115,7 @@ def _bar(
 def _board(canvas: Canvas, x: float, y: float, z: float, size: float, rng: np.random.Generator) -> None:
     """The sign itself: a border, a field in a contrasting colour, a symbol."""
     outline = _outline(str(rng.choice(["disc", "triangle", "square", "wide", "octagon", "diamond"])), rng)
-    border, field = paint.made_thing(rng), paint.made_thing(rng)
+    border, field = paint.signal(rng), paint.made_thing(rng)
     if abs(sum(border) - sum(field)) < 150:
         field = paint.scale(field, 0.4) if sum(field) < 380 else paint.mix(field, (255, 255, 255), 0.7)
     symbol = paint.scale(border, 0.6)

@@ -56,7 +56,7 @@ def draw_street(rng: np.random.Generator) -> Street:
 
 def draw_ground(canvas: Canvas, street: Street, rng: np.random.Generator) -> None:
     """Paint the ground plane: pavement with slabs, road with wear and markings, kerbs."""
-    walk, road = paint.ground(rng), paint.ground(rng)
+    walk, road = paint.paving(rng), paint.asphalt(rng)
     _strip(canvas, -400, 400, walk, PAVEMENT)
     _slabs(canvas, street, walk, rng)
     kerb = paint.scale(walk, float(rng.choice([rng.uniform(0.55, 0.8), rng.uniform(1.2, 1.5)])))

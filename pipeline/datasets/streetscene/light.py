@@ -71,10 +71,10 @@ def _tint(rng: np.random.Generator, spread: float) -> Colour:
 
 def draw_light(rng: np.random.Generator) -> Light:
     """A random lighting: sunny, overcast, low sun, dusk or night, with clear air or fog."""
-    kind = rng.choice(["sunny", "overcast", "dusk", "night"], p=[0.55, 0.23, 0.12, 0.10])
-    foggy = rng.random() < 0.13
+    kind = rng.choice(["sunny", "overcast", "dusk", "night"], p=[0.62, 0.26, 0.08, 0.04])
+    foggy = rng.random() < 0.06
     depth = float(rng.uniform(25, 70)) if foggy else float(rng.uniform(90, 600))
-    low, high = {"sunny": (0.42, 0.65), "overcast": (0.7, 0.95), "dusk": (0.35, 0.6), "night": (0.16, 0.35)}[
+    low, high = {"sunny": (0.42, 0.65), "overcast": (0.7, 0.95), "dusk": (0.35, 0.6), "night": (0.25, 0.4)}[
         kind
     ]
     ambient = float(rng.uniform(low, high))

@@ -1,7 +1,7 @@
 """Random surface colours, drawn so that colour says little about the class.
 
-Buildings, cars, clothes, poles and signs share one distribution; ground, sky and leaves have their own
-ranges that overlap it and each other. Colours are `(r, g, b)` floats in 0..255 before lighting. Knows nothing
+Buildings, cars and clothes share one distribution; poles, signs, ground, sky and leaves have habits of their
+own, as in real streets, which overlap it and each other. Colours are `(r, g, b)` floats in 0..255 before lighting. Knows nothing
 of shapes or light.
 """
 
@@ -50,11 +50,36 @@ def made_thing(rng: np.random.Generator) -> Colour:
     return hsv(hue, float(rng.uniform(0.5, 0.95)), float(rng.uniform(70, 240)))
 
 
-def ground(rng: np.random.Generator) -> Colour:
-    """Colour of asphalt, concrete, brick paving or earth; road and pavement both draw from it."""
-    if rng.random() < 0.7:
-        return hsv(float(rng.uniform(0, 360)), float(rng.uniform(0, 0.12)), float(rng.uniform(55, 200)))
-    return hsv(float(rng.uniform(-20, 60)), float(rng.uniform(0.1, 0.5)), float(rng.uniform(70, 200)))
+def metal(rng: np.random.Generator) -> Colour:
+    """Colour of a post: mostly bare or painted dark, sometimes anything."""
+    if rng.random() < 0.3:
+        return made_thing(rng)
+    return hsv(float(rng.uniform(60, 240)), float(rng.uniform(0, 0.2)), float(rng.uniform(45, 150)))
+
+
+def signal(rng: np.random.Generator) -> Colour:
+    """Colour of a sign's border: mostly red, yellow, green or blue, sometimes anything."""
+    if rng.random() < 0.25:
+        return made_thing(rng)
+    hue = float(rng.choice([0, 50, 140, 215])) + float(rng.normal(0, 8))
+    return hsv(hue, float(rng.uniform(0.6, 0.95)), float(rng.uniform(130, 240)))
+
+
+def asphalt(rng: np.random.Generator) -> Colour:
+    """Colour of a carriageway: mostly grey, sometimes paved."""
+    if rng.random() < 0.2:
+        return paving(rng)
+    return hsv(float(rng.uniform(0, 360)), float(rng.uniform(0, 0.1)), float(rng.uniform(55, 150)))
+
+
+def paving(rng: np.random.Generator) -> Colour:
+    """Colour of a pavement: concrete, brick, sandstone or asphalt."""
+    kind = rng.random()
+    if kind < 0.45:
+        return hsv(float(rng.uniform(0, 360)), float(rng.uniform(0, 0.1)), float(rng.uniform(110, 215)))
+    if kind < 0.85:
+        return hsv(float(rng.uniform(-15, 55)), float(rng.uniform(0.12, 0.5)), float(rng.uniform(80, 205)))
+    return hsv(float(rng.uniform(0, 360)), float(rng.uniform(0, 0.1)), float(rng.uniform(55, 150)))
 
 
 def leaves(rng: np.random.Generator) -> Colour:

@@ -58,7 +58,7 @@ def _texture(labels: Labels, rng: np.random.Generator) -> Image:
     total = 1 + noise.crop(rng, "smooth", height, width) * np.float32(rng.uniform(0.01, 0.07))
     for name, largest in _TEXTURE.items():
         table = np.zeros(256, np.float32)
-        table[: len(largest)] = np.array(largest) * rng.uniform(0.15, 1.0, len(largest))
+        table[: len(largest)] = np.array(largest) * rng.uniform(0.4, 1.0, len(largest))
         total += noise.crop(rng, name, height, width) * table[labels]
     return np.asarray(np.maximum(total, 0.1, out=total))
 
@@ -88,10 +88,10 @@ def _lens(image: Image, shape: tuple[int, int], rng: np.random.Generator) -> Ima
     y, x = np.linspace(-1, 1, height, dtype=np.float32), np.linspace(-1, 1, width, dtype=np.float32)
     image *= (1 - np.float32(rng.uniform(0, 0.3)) * 0.5 * (y[:, None] ** 2 + x[None, :] ** 2))[..., None]
     kind, unit = rng.random(), height / 192
-    if kind < 0.45:
-        return np.asarray(cv2.GaussianBlur(image, (0, 0), float(rng.uniform(0.3, 0.95)) * unit), np.float32)
-    if kind < 0.6:
-        smear = 2 * round(unit * float(rng.uniform(0.5, 1.4))) + 1
+    if kind < 0.3:
+        return np.asarray(cv2.GaussianBlur(image, (0, 0), float(rng.uniform(0.3, 0.7)) * unit), np.float32)
+    if kind < 0.36:
+        smear = 2 * round(unit * float(rng.uniform(0.5, 0.9))) + 1
         return np.asarray(cv2.blur(image, (smear, 1)), np.float32)
     return image
 
@@ -99,9 +99,9 @@ def _lens(image: Image, shape: tuple[int, int], rng: np.random.Generator) -> Ima
 def _develop(image: Image, rng: np.random.Generator) -> Image:
     """Exposure, white balance, saturation and hue, gamma, contrast, brightness."""
     exposed = image.reshape(-1, 3) @ (_colour_matrix(rng) * np.float32(_exposure(image, rng)))
-    contrast, gamma = float(rng.uniform(0.8, 1.2)), float(rng.uniform(0.7, 1.15))
+    contrast, gamma = float(rng.uniform(0.9, 1.15)), float(rng.uniform(0.8, 1.1))
     curve = 255 * np.clip((np.arange(1025) / 1024) ** gamma, 0, 1)
-    curve = (curve - 118) * contrast + 118 + float(rng.uniform(-15, 18))
+    curve = (curve - 118) * contrast + 118 + float(rng.uniform(-8, 10))
     steps = np.clip(exposed * (1024 / 255), 0, 1024).astype(np.int16)
     return np.asarray(curve.astype(np.float32)[steps].reshape(image.shape))
 
@@ -109,7 +109,7 @@ def _develop(image: Image, rng: np.random.Generator) -> Image:
 def _sensor(image: Image, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Noise of brightness and of colour, then rounding to 8 bits."""
     height, width = image.shape[:2]
-    level = min(float(rng.exponential(2.2)), 8.0)
+    level = min(float(rng.exponential(1.3)), 6.0)
     image += (noise.crop(rng, "fine", height, width) * np.float32(level))[..., None]
     for channel in range(3):
         image[..., channel] += noise.crop(rng, "fine", height, width) * np.float32(level * 0.5)
@@ -124,8 +124,8 @@ def _exposure(image: Image, rng: np.random.Generator) -> float:
 
 def _colour_matrix(rng: np.random.Generator) -> NDArray[np.float32]:
     """A 3x3 colour transform: turn of hue about grey, saturation, white balance; now and then grey only."""
-    angle = math.radians(float(rng.normal(0, 10)))
-    saturation = 0.0 if rng.random() < 0.06 else float(rng.uniform(0.5, 1.4))
+    angle = math.radians(float(rng.normal(0, 5)))
+    saturation = 0.0 if rng.random() < 0.03 else float(rng.uniform(0.6, 1.3))
     grey = np.full((3, 3), 1 / 3)
     cross = np.array([(0, -1, 1), (1, 0, -1), (-1, 1, 0)]) / math.sqrt(3)
     turn = grey + (np.eye(3) - grey) * math.cos(angle) + cross * math.sin(angle)
