@@ -1,7 +1,7 @@
 """Runs rival commands in turn, one fresh process each, and compares their medians.
 
 Speed on a shared machine drifts, so rivals alternate (A B C, A B C, ...) and only ratios taken within one run
-are worth quoting. Each command prints one JSON object on its last line; what the figures mean is its business.
+are worth quoting. Each command prints one JSON object on its last line; what it means is its business.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ def main() -> None:
             masks = (read_mask(pair.mask), linear.segment(image), softmax.segment(image))
             rows.append(np.hstack([image, *(overlay(image, mask, classes, 0.75) for mask in masks)]))
     sheet = np.vstack([_titles(rows[0].shape[1]), *rows])
-    encoded, data = cv2.imencode(".png", cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 9])
+    encoded, data = cv2.imencode(
+        ".png", cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 9]
+    )
     assert encoded
     atomic_write_bytes(ROOT / "docs" / "images" / "demo.png", data.tobytes())
 

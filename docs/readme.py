@@ -36,7 +36,9 @@ def measurements() -> str:
             f"| {row['peak_memory_bytes'] / 1e6:.0f} |"
         )
     machines = sorted({f"{r['machine']['cpu_model']}, {r['threads']} threads" for r in rows})
-    return "\n".join([*lines, "", f"Measured on {'; '.join(machines)}." if rows else "No measurement stored yet."])
+    return "\n".join(
+        [*lines, "", f"Measured on {'; '.join(machines)}." if rows else "No measurement stored yet."]
+    )
 
 
 def tree() -> str:

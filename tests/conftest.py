@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Folder of real labelled data ($EDGESEG_DATA, or ../shared/data beside the checkout); skips where absent."""
+    """Folder of real labelled data: $EDGESEG_DATA, or ../shared/data; skips where it is absent."""
     folder = Path(os.environ.get("EDGESEG_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set EDGESEG_DATA to a folder that holds it")

@@ -36,4 +36,4 @@ def test_file_keeps_the_house_rules(path: Path) -> None:
         assert imports <= DEVICE_IMPORTS | set(sys.stdlib_module_names), "not available on a device"
     limit = 600 if path.parent.name == "models" else 400
     assert len(path.read_text().splitlines()) <= limit
-    assert ast.get_docstring(ast.parse(path.read_text())) or path.stat().st_size == 0, "module docstring missing"
+    assert ast.get_docstring(ast.parse(path.read_text())) or path.stat().st_size == 0, "no docstring"

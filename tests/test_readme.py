@@ -1,4 +1,4 @@
-"""README commands are run as they stand, at the tiny size; its tables and tree are compared with their sources."""
+"""README commands are run as they stand, at the tiny size; its tables and tree match their sources."""
 
 from __future__ import annotations
 
@@ -47,7 +47,12 @@ def test_every_readme_command_runs(checkout: Path) -> None:
     }
     for command in COMMANDS:
         result = subprocess.run(
-            ["bash", "-c", command], cwd=checkout, env=environment, capture_output=True, text=True, timeout=600
+            ["bash", "-c", command],
+            cwd=checkout,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
         )
         assert result.returncode == 0, f"{command}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
 

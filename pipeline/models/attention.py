@@ -4,10 +4,10 @@ Linear attention swaps softmax(q k^T) for relu(q) relu(k)^T; without the softmax
 bracketed as q (k^T v), whose cost grows with the number of tokens and not with its square. Tensors are
 channel-major, `[B, heads, d, N]`, as a convolution leaves them, so nothing is transposed: out = (v k^T) q.
 
-In float16 two things break, and both are handled without changing the function:
-- sums over tokens pass 65504. A power of two close to 2/N cancels in the quotient. It is split: half of its
-  exponent is applied to k before the sum over tokens, half to the summed matrix (the query's side), so that
-  neither k nor the sums leave float16's normal range up to 1024x2048;
+In float16 two things break; factors that cancel in the quotient handle both, the function stays the same:
+- sums over tokens pass 65504. The scale is split: k is multiplied by a constant power of two near 1/N before
+  the sum over tokens (no smaller than 2^-9, so that k stays a normal number up to 1024x2048), and the summed
+  matrix, the query's side, is brought to a largest entry of 8 by its own maximum, whatever the activations;
 - an added epsilon of 1e-15 is 0, and exporters drop it. `max(denominator, EPS)` stays in the graph. EPS is
   float16's smallest number: denominators of 2e-5 do occur (a query with one small positive entry), and the
   smallest normal number, 6e-5, would change their result in float32.
@@ -27,29 +27,29 @@ from torch.nn import functional as F
 from pipeline.models.layers import ConvLayer
 
 EPS = 2.0**-24
+PEAK = 8.0  # largest entry of the state: sums of queries up to 8000 stay below 65504
 KERNEL = 5  # the one extra scale of every published variant: 5x5 tokens aggregated
 
 
-def split_scale(tokens: int) -> tuple[float, float]:
-    """Powers of two, for k and for the query's side; their product is in [2, 4) / tokens, and at most 1."""
-    exponent = max(tokens.bit_length() - 2, 0)
-    half = (exponent + 1) // 2
-    return 2.0**-half, 2.0 ** -(exponent - half)
+def key_scale(tokens: int) -> float:
+    """The power of two in (1/2, 1] / tokens, but at least 2^-9."""
+    return max(2.0 ** -(max(tokens, 1) - 1).bit_length(), 2.0**-9)
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """relu(q) (relu(k)^T v) / max(relu(q) . sum relu(k), about EPS * N / 3).
+    """relu(q) (relu(k)^T v) / relu(q) (relu(k)^T 1), with a denominator of at least EPS after scaling.
 
     Args:
         q, k, v: `[B, heads, d, N]`, any float dtype.
 
     Returns:
-        `[B, heads, d, N]`; all zeros where the denominator is zero.
+        `[B, heads, d, N]`; zeros where the denominator is zero.
     """
-    k_scale, q_scale = split_scale(k.shape[-1])
-    q, k = F.relu(q), F.relu(k) * k_scale
+    q, k = F.relu(q), F.relu(k) * key_scale(k.shape[-1])
     # v's row of ones gives the denominator; it is appended after the sum over tokens, where it is d numbers.
-    state = torch.cat([v @ k.transpose(-1, -2), k.sum(-1).unsqueeze(-2)], dim=-2) * q_scale
+    state = torch.cat([v @ k.transpose(-1, -2), k.sum(-1).unsqueeze(-2)], dim=-2)
+    peak = state.detach().abs().amax(dim=(-2, -1), keepdim=True)  # a factor that cancels needs no gradient
+    state = state * (peak * (1 / PEAK)).clamp(min=2.0**-14).reciprocal()
     out = state @ q
     return out[..., :-1, :] / out[..., -1:, :].clamp(min=EPS)
 

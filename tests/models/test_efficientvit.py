@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from deploy.errors import InputError
@@ -47,6 +47,7 @@ def check_any_size(height, width, batch, classes, attention, dtype, variant="b0"
         torch.testing.assert_close(alone, logits[:1], rtol=0, atol=tolerance * scale)
 
 
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a network is too slow for hundreds of tries
 SIZES = {
     "height": st.integers(33, 300),
     "width": st.integers(33, 300),
@@ -57,14 +58,14 @@ SIZES = {
 }
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6, deadline=None, phases=NO_SHRINKING)
 @given(**SIZES)
 def test_any_size_batch_dtype_and_class_count(**drawn):
     check_any_size(**drawn)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, phases=NO_SHRINKING)
 @given(**SIZES, variant=st.sampled_from(["b0", "b1", "l1"]))
 def test_any_size_of_several_variants(**drawn):
     check_any_size(**drawn)

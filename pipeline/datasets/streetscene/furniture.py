@@ -15,6 +15,7 @@ from pipeline.datasets.streetscene.canvas import Canvas
 from pipeline.datasets.streetscene.labels import POLE, SIGN
 
 _FRONT = (0.0, 0.2, -0.98)
+_RIM = (235.0, 235.0, 230.0)
 
 
 def paint_pole(canvas: Canvas, x: float, z: float, inward: int, rng: np.random.Generator) -> None:
@@ -37,7 +38,7 @@ def paint_pole(canvas: Canvas, x: float, z: float, inward: int, rng: np.random.G
 
 def paint_sign(canvas: Canvas, x: float, z: float, rng: np.random.Generator) -> None:
     """A traffic sign, name plate or parking board on its post."""
-    size, height = float(rng.uniform(0.6, 0.9)), float(rng.uniform(2.0, 3.1))
+    size, height = float(rng.uniform(0.7, 1.0)), float(rng.uniform(2.0, 3.1))
     _post(canvas, x, z, height + size * 0.5, float(rng.uniform(0.28, 0.36)), paint.metal(rng))
     _board(canvas, x, height, z, size, rng)
     if rng.random() < 0.3:
@@ -113,14 +114,14 @@ def _bar(
 
 
 def _board(canvas: Canvas, x: float, y: float, z: float, size: float, rng: np.random.Generator) -> None:
-    """The sign itself: a border, a field in a contrasting colour, a symbol."""
+    """The sign itself: a white rim, a border, a field in a contrasting colour, a symbol."""
     outline = _outline(str(rng.choice(["disc", "triangle", "square", "wide", "octagon", "diamond"])), rng)
     border, field = paint.signal(rng), paint.made_thing(rng)
     if abs(sum(border) - sum(field)) < 150:
         field = paint.scale(field, 0.4) if sum(field) < 380 else paint.mix(field, (255, 255, 255), 0.7)
     symbol = paint.scale(border, 0.6)
     glow = 0.35 if canvas.light.night else 0.0  # reflective
-    for share, colour in ((1.0, border), (0.74, field)):
+    for share, colour in ((1.0, _RIM), (0.9, border), (0.62, field)):
         _plate(canvas, x, y, z, outline * size * share, canvas.light.shade(colour, _FRONT, z, glow))
     marks = rng.uniform(-0.35, 0.35, (2, 2))
     for centre in marks:

@@ -59,7 +59,7 @@ def draw_ground(canvas: Canvas, street: Street, rng: np.random.Generator) -> Non
     walk, road = paint.paving(rng), paint.asphalt(rng)
     _strip(canvas, -400, 400, walk, PAVEMENT)
     _slabs(canvas, street, walk, rng)
-    kerb = paint.scale(walk, float(rng.choice([rng.uniform(0.55, 0.8), rng.uniform(1.2, 1.5)])))
+    kerb = paint.scale(walk, float(rng.choice([rng.uniform(0.5, 0.7), rng.uniform(1.35, 1.6)])))
     _strip(canvas, street.left - 0.25, street.right + 0.25, kerb, PAVEMENT)
     _strip(canvas, street.left, street.right, road, ROAD)
     if street.side_road:
@@ -93,12 +93,12 @@ def _cross(
 
 
 def _slabs(canvas: Canvas, street: Street, walk: paint.Colour, rng: np.random.Generator) -> None:
-    """Joints between paving slabs, along and across the pavement; some pavements have none."""
-    if rng.random() < 0.25:
+    """Joints between paving slabs, along and across the pavement; few pavements have none."""
+    if rng.random() < 0.05:
         return
     side, tone = (
         float(rng.uniform(0.6, 1.2)),
-        float(rng.choice([rng.uniform(0.72, 0.88), rng.uniform(1.12, 1.25)])),
+        float(rng.choice([rng.uniform(0.6, 0.78), rng.uniform(1.22, 1.4)])),
     )
     joint, half = paint.scale(walk, tone), 0.035
     for kerb, sign in ((street.left, -1), (street.right, 1)):

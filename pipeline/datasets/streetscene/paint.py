@@ -1,8 +1,8 @@
 """Random surface colours, drawn so that colour says little about the class.
 
 Buildings, cars and clothes share one distribution; poles, signs, ground, sky and leaves have habits of their
-own, as in real streets, which overlap it and each other. Colours are `(r, g, b)` floats in 0..255 before lighting. Knows nothing
-of shapes or light.
+own, as in real streets, which overlap it and each other. Colours are `(r, g, b)` floats in 0..255 before
+lighting. Knows nothing of shapes or light.
 """
 
 from __future__ import annotations

@@ -162,8 +162,8 @@ def _kerbside(canvas: Canvas, street: Street, rng: np.random.Generator) -> list[
                 x = kerb + side * float(rng.uniform(0, 0.8))
                 if _visible(canvas, x, z, 0):
                     things.append((z, partial(furniture.paint_pole, canvas, x, z, -side, rng)))
-        for _ in range(int(rng.choice([0, 1, 2], p=[0.15, 0.5, 0.35]))):
-            z = float(rng.uniform(4, 11.5))
+        for _ in range(int(rng.choice([0, 1, 2], p=[0.1, 0.4, 0.5]))):
+            z = float(rng.uniform(4, 10))
             x = kerb + side * float(rng.uniform(0, max(walk - 1.2, 0.2)))
             if _visible(canvas, x, z):
                 things.append((z, partial(furniture.paint_sign, canvas, x, z, rng)))
@@ -173,7 +173,7 @@ def _kerbside(canvas: Canvas, street: Street, rng: np.random.Generator) -> list[
 def _pedestrians(canvas: Canvas, street: Street, rng: np.random.Generator) -> list[Thing]:
     """People on the pavements, alone and in pairs, and on the road, mostly at the zebra."""
     things: list[Thing] = []
-    for _ in range(int(rng.choice([0, 1, 2, 3, 4, 5], p=[0.12, 0.2, 0.22, 0.2, 0.16, 0.1]))):
+    for _ in range(int(rng.choice([0, 1, 2, 3, 4, 5], p=[0.06, 0.14, 0.22, 0.24, 0.2, 0.14]))):
         for _ in range(6):  # tries for a place inside the picture
             x, z = _place(street, rng)
             if _visible(canvas, x, z):
@@ -192,7 +192,7 @@ def _place(street: Street, rng: np.random.Generator) -> tuple[float, float]:
     if rng.random() < (0.7 if street.zebra else 0.2):
         z = float(rng.uniform(*street.zebra)) if street.zebra else float(rng.uniform(4.5, 10))
         return float(rng.uniform(street.left, street.right)), min(z, 11.0)
-    z = float(rng.uniform(3.5, 10))
+    z = float(rng.uniform(3.2, 8.5))
     if rng.random() < 0.5:
         return street.left - float(rng.uniform(0.4, max(street.left_walk - 0.5, 0.5))), z
     return street.right + float(rng.uniform(0.4, max(street.right_walk - 0.5, 0.5))), z
