@@ -132,7 +132,7 @@ lint: $(READY)  ## ruff, mypy --strict (deploy, calibration, export), import dir
 	$(VENV)/bin/lint-imports
 
 test: lint  ## everything CI runs
-	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not slow" -n 2
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not slow" -n 2 --durations=25
 
 test-all: lint  ## and the slow checks: the full demo, long trainings
 	OMP_NUM_THREADS=2 $(PY) -m pytest
