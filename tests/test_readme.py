@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -20,20 +17,6 @@ COMMANDS = [
     for line in block.replace("\\\n", " ").splitlines()
     if line.strip() and not line.startswith(("#", "git clone", "cd ", "make test", "make setup", "pip "))
 ]
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tracked files, as a fresh clone has them, that uses this environment's packages."""
-    target = tmp_path_factory.mktemp("clone dir") / "edgeseg"  # a space in the path, on purpose
-    names = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    for name in names:
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
-    return target
 
 
 def test_every_readme_command_runs(checkout: Path) -> None:

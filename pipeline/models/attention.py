@@ -5,9 +5,10 @@ bracketed as q (k^T v), whose cost grows with the number of tokens and not with 
 channel-major, `[B, heads, d, N]`, as a convolution leaves them, so nothing is transposed: out = (v k^T) q.
 
 In float16 two things break; factors that cancel in the quotient handle both, the function stays the same:
-- sums over tokens pass 65504. The scale is split: k is multiplied by a constant power of two near 1/N before
-  the sum over tokens (no smaller than 2^-9, so that k stays a normal number up to 1024x2048), and the summed
-  matrix, the query's side, is brought to a largest entry of 8 by its own maximum, whatever the activations;
+- sums over tokens pass 65504, by five orders of magnitude once trained. k and v are multiplied by constant
+  powers of two (together 1/4N, k's no smaller than 2^-9) before the sum over tokens, so that both stay normal
+  numbers up to 1024x2048. The summed matrix then is divided by its own largest entry and by the largest
+  query, a head at a time: the second product is bounded by 1024 d, whatever the activations;
 - an added epsilon of 1e-15 is 0, and exporters drop it. `max(denominator, EPS)` stays in the graph. EPS is
   float16's smallest number: denominators of 2e-5 do occur (a query with one small positive entry), and the
   smallest normal number, 6e-5, would change their result in float32.
@@ -27,13 +28,23 @@ from torch.nn import functional as F
 from pipeline.models.layers import ConvLayer
 
 EPS = 2.0**-24
-PEAK = 8.0  # largest entry of the state: sums of queries up to 8000 stay below 65504
+PEAK = (
+    2.0**10
+)  # the second product's terms stay below this; times d = 32 it is half of float16's largest number
+TINY = 2.0**-14  # float16's smallest normal number; its reciprocal is finite
 KERNEL = 5  # the one extra scale of every published variant: 5x5 tokens aggregated
 
 
-def key_scale(tokens: int) -> float:
-    """The power of two in (1/2, 1] / tokens, but at least 2^-9."""
-    return max(2.0 ** -(max(tokens, 1) - 1).bit_length(), 2.0**-9)
+def split_scale(tokens: int) -> tuple[float, float]:
+    """Powers of two for k and for v: their product is in (1/8, 1/4] / tokens, k's is at least 2^-9."""
+    exponent = (max(tokens, 1) - 1).bit_length() + 2
+    for_k = min(exponent, 9)
+    return 2.0**-for_k, 2.0 ** (for_k - exponent)
+
+
+def inverse(x: Tensor) -> Tensor:
+    """1 / max(x, TINY), without a gradient: for factors that cancel."""
+    return x.detach().clamp(min=TINY).reciprocal()
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -45,11 +56,12 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     Returns:
         `[B, heads, d, N]`; zeros where the denominator is zero.
     """
-    q, k = F.relu(q), F.relu(k) * key_scale(k.shape[-1])
+    k_scale, v_scale = split_scale(k.shape[-1])
+    q, k, v = F.relu(q), F.relu(k) * k_scale, v * v_scale
     # v's row of ones gives the denominator; it is appended after the sum over tokens, where it is d numbers.
-    state = torch.cat([v @ k.transpose(-1, -2), k.sum(-1).unsqueeze(-2)], dim=-2)
-    peak = state.detach().abs().amax(dim=(-2, -1), keepdim=True)  # a factor that cancels needs no gradient
-    state = state * (peak * (1 / PEAK)).clamp(min=2.0**-14).reciprocal()
+    state = torch.cat([v @ k.transpose(-1, -2), k.sum(-1).unsqueeze(-2) * v_scale], dim=-2)
+    state = state * inverse(state.abs().amax(dim=(-2, -1), keepdim=True))
+    state = state * inverse(q.amax(dim=(-2, -1), keepdim=True) * (1 / PEAK))
     out = state @ q
     return out[..., :-1, :] / out[..., -1:, :].clamp(min=EPS)
 

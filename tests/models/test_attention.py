@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pipeline.models import attention
-from pipeline.models.attention import CORES, EPS, MultiScaleAttention, key_scale, linear_attention
+from pipeline.models.attention import CORES, EPS, MultiScaleAttention, linear_attention, split_scale
 from pipeline.models.efficientvit import create_model
 
 FLOAT16_MAX, FLOAT16_TINY = 65504.0, 2.0**-14  # largest, smallest normal
@@ -38,7 +38,7 @@ def test_linear_attention_equals_the_reference(batch, heads, dim, tokens, spread
     q, k, v = (spread * torch.randn(batch, heads, dim, tokens, generator=generator).double() for _ in "qkv")
     ours, expected = linear_attention(q, k, v), reference(q, k, v)
     mean_key = k.relu().mean(-1, keepdim=True)
-    exact = (q.relu() * mean_key).sum(-2, keepdim=True) > EPS * max(1.0, spread)  # the smallest are clamped
+    exact = (q.relu() * mean_key).sum(-2, keepdim=True) > EPS * spread**2  # the smallest may be clamped
     exact = exact.expand_as(v)
     torch.testing.assert_close(ours[exact], expected[exact], rtol=1e-7, atol=1e-10)
     assert (ours[~exact].abs() <= expected[~exact].abs() + 1e-9).all(), "below EPS: only nearer to zero"
@@ -73,17 +73,18 @@ def test_network_equals_the_reference_in_float32(variant, size, rule_weights, mo
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 3, 96, 2048, LARGEST_TOKENS])
-def test_scale_of_k_is_a_power_of_two_that_keeps_k_normal(tokens):
-    scale = key_scale(tokens)
-    assert np.frexp(scale)[0] == 0.5
-    assert scale == 2**-9 if tokens > 512 else 0.5 < tokens * scale <= 1
-    assert 0.05 * scale > FLOAT16_TINY, "a k of 0.05 stays a normal number"
+def test_scales_are_powers_of_two_that_keep_k_and_v_normal(tokens):
+    k_scale, v_scale = split_scale(tokens)
+    assert np.frexp(k_scale)[0] == np.frexp(v_scale)[0] == 0.5
+    assert 1 / 8 < tokens * k_scale * v_scale <= 1 / 4
+    assert 0.05 * k_scale > FLOAT16_TINY, "a k of 0.05 stays a normal number"
+    assert 0.05 * v_scale > FLOAT16_TINY
 
 
-@pytest.mark.parametrize("size", [0.01, 1.0, 10.0, 60.0])
+@pytest.mark.parametrize("size", [0.01, 1.0, 10.0, 60.0, 500.0])
 @pytest.mark.parametrize("tokens", [48, LARGEST_TOKENS])
 def test_float16_is_finite_and_right_whatever_the_activations(tokens, size):
-    """From a hundredth to sixty units, where the plain sums pass float16's largest number a thousandfold."""
+    """From a hundredth to the hundreds that trained networks reach, whose plain sums are near 1e10."""
     generator = torch.Generator().manual_seed(0)
     q, k, v = (size * torch.rand(1, 2, 16, tokens, generator=generator) for _ in "qkv")
     half = linear_attention(q.half(), k.half(), v.half())
@@ -124,8 +125,8 @@ def test_fresh_network_in_float16_is_finite():
         assert torch.isfinite(model.half()(x.half())).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", ["b0", "b1", "b2", "l1"])
+@pytest.mark.slow  # float16 convolutions run on one core, unoptimised: the larger variants take many minutes
+@pytest.mark.parametrize("variant", ["b0", "b1"])
 def test_network_in_float16_is_finite_at_full_size(variant, rule_weights):
     model = rule_weights(create_model(variant, 19)).half()
     with torch.no_grad():

@@ -65,7 +65,7 @@ def test_any_size_batch_dtype_and_class_count(**drawn):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=40, deadline=None, phases=NO_SHRINKING)
 @given(**SIZES, variant=st.sampled_from(["b0", "b1", "l1"]))
 def test_any_size_of_several_variants(**drawn):
     check_any_size(**drawn)

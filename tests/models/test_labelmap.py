@@ -151,7 +151,7 @@ def test_exporter_keeps_the_guard(tmp_path):
     np.testing.assert_allclose(logits, mapper(x).detach().numpy(), atol=1e-4)
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.graph.initializer}
     guards = [n for n in graph.graph.node if n.op_type in ("Clip", "Max") and n.input[1] in constants]
-    assert len(guards) == 2 * len(layers), "of the denominator, of the state's largest entry"
+    assert len(guards) == 3 * len(layers), "of the denominator and of both scales"
     assert all(np.float16(constants[node.input[1]]) > 0 for node in guards), "survives a cast to float16"
 
 
