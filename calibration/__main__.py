@@ -1,12 +1,11 @@
-"""Command line of calibration: `python -m calibration collect`. Only parses and dispatches."""
+"""Command line of calibration, `python -m calibration COMMAND`: what it offers, no more."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 from deploy.errors import run_cli
-from deploy.options import Parser
+from deploy.options import dispatch
 
 COMMANDS = {
     "collect": ("calibration.collect", "choose the training images that INT8 ranges are taken from"),
@@ -14,16 +13,8 @@ COMMANDS = {
 
 
 def main() -> int:
-    """Parse the command line and run the command's module; only that module is imported."""
-    parser = Parser(prog="python -m calibration", description="Precision, by measurement.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (module, text) in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text)
-        if sys.argv[1:2] == [name]:
-            importlib.import_module(module).add_arguments(command)
-    args = parser.parse_args()
-    status = importlib.import_module(COMMANDS[args.command][0]).run(args)
-    return int(status)
+    """Run the command that the command line names."""
+    return dispatch("calibration", "Precision, by measurement.", COMMANDS)
 
 
 if __name__ == "__main__":

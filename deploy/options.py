@@ -1,12 +1,21 @@
-"""Command-line arguments that several commands share, and a parser whose errors are one line."""
+"""The command line's common ground: a parser with one-line errors, dispatch to commands, shared arguments.
+
+Knows no command. Everything here needs the standard library only, so that `--help` works before anything is
+installed.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from deploy.errors import InputError
+
+Commands = Mapping[str, tuple[str, str]]  # name -> (module with add_arguments and run, one line of help)
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,6 +24,32 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""
         raise InputError(message, fix=f"see: {self.prog} --help")
+
+
+def dispatch(program: str, description: str, commands: Commands, internal: Commands | None = None) -> int:
+    """Run the command that `sys.argv` names and return its exit status; only its module is imported.
+
+    Args:
+        program: the package, as in `python -m PROGRAM`.
+        internal: commands that the program starts itself; help does not list them.
+
+    Raises:
+        InputError: an unknown command or wrong options. SystemExit: help was asked for, and printed.
+    """
+    known = {**commands, **(internal or {})}
+    parser = Parser(prog=f"python -m {program}", description=description)
+    width = max(map(len, commands))
+    listing = "\n".join(f"  {name:<{width}}  {text}" for name, (_, text) in commands.items())
+    parser.usage = f"{parser.prog} COMMAND ... (COMMAND --help for its options)\n\n{listing}"
+    parser.add_argument("command", help=argparse.SUPPRESS)
+    command = parser.parse_args(sys.argv[1:2] or ["--help"]).command
+    if command not in known:
+        parser.error(f"unknown command {command!r}, expected one of {', '.join(commands)}")
+    module_name, text = known[command]
+    module = importlib.import_module(module_name)
+    options = Parser(prog=f"{parser.prog} {command}", description=text)
+    module.add_arguments(options)
+    return int(module.run(options.parse_args(sys.argv[2:])))
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

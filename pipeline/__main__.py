@@ -1,13 +1,11 @@
-"""Command line of data, models and training, `python -m pipeline COMMAND`: parses and dispatches."""
+"""Command line of data, models and training, `python -m pipeline COMMAND`: what it offers, no more."""
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import sys
 
 from deploy.errors import run_cli
-from deploy.options import Parser
+from deploy.options import dispatch
 
 COMMANDS = {
     "prepare": ("pipeline.prepare", "make a labelled folder"),
@@ -20,19 +18,8 @@ COMMANDS = {
 
 
 def main() -> int:
-    """Import only the chosen command's module, so that --help needs nothing but the standard library."""
-    parser = Parser(prog="python -m pipeline", description="Data, models, training.")
-    listing = "\n".join(f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items())
-    parser.usage = "python -m pipeline COMMAND ... (COMMAND --help for its options)\n\n" + listing
-    parser.add_argument("command", help=argparse.SUPPRESS)
-    command = parser.parse_args(sys.argv[1:2] or ["--help"]).command
-    if command not in COMMANDS:
-        parser.error(f"unknown command {command!r}, expected one of {', '.join(COMMANDS)}")
-    module_name, text = COMMANDS[command]
-    module = importlib.import_module(module_name)
-    options = Parser(prog=f"python -m pipeline {command}", description=text)
-    module.add_arguments(options)
-    return int(module.run(options.parse_args(sys.argv[2:])))
+    """Run the command that the command line names."""
+    return dispatch("pipeline", "Data, models, training.", COMMANDS)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""All four command lines alike: listing, help and errors, in processes without any installed package."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ("calibration", "deploy", "export", "pipeline")
+
+
+def _bare(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`python -S -m ...`: the standard library and this tree, no site-packages."""
+    command = [sys.executable, "-S", "-m", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_lists_every_command(program: str) -> None:
+    commands = importlib.import_module(f"{program}.__main__").COMMANDS
+    for words in ([], ["--help"]):
+        done = _bare(program, *words)
+        assert done.returncode == 0 and done.stderr == ""
+        for name, (_, text) in commands.items():
+            assert f"  {name} " in done.stdout and text in done.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_unknown_command_is_one_line(program: str) -> None:
+    commands = importlib.import_module(f"{program}.__main__").COMMANDS
+    done = _bare(program, "frobnicate", "--help")
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert f"unknown command 'frobnicate', expected one of {', '.join(commands)}" in done.stderr
