@@ -10,15 +10,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from calibration.sampling import Presence, choose
 from deploy.errors import InputError
 from deploy.files import sha256_file
-from deploy.labels import DatasetInfo, Pair, list_pairs, read_dataset, read_mask
-from deploy.options import count
-from deploy.preprocess import parse_size
+from deploy.options import count, parse_size
 from deploy.progress import track
 from export.plan import (
     CalibrationImage,
@@ -27,6 +23,10 @@ from export.plan import (
     check_count,
     save_calibration_set,
 )
+
+if TYPE_CHECKING:
+    from calibration.sampling import Presence
+    from deploy.labels import DatasetInfo, Pair
 
 COUNT = 128
 
@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--count", type=count, default=COUNT, metavar="N", help=f"images (default {COUNT})")
     parser.add_argument("--seed", type=seed, default=0, metavar="S", help="of the choice (default 0)")
-    parser.add_argument("--size", metavar="HxW", help="input size (default: the checkpoint's training size)")
+    parser.add_argument(
+        "--size", type=parse_size, metavar="HxW", help="input size (default: the checkpoint's training size)"
+    )
     parser.add_argument("--out", required=True, metavar="FILE", help="JSON file to write; - for stdout")
 
 
@@ -55,6 +57,9 @@ def seed(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Choose, write the file, and print how often each class is shown."""
+    from calibration.sampling import choose
+    from deploy.labels import list_pairs, read_dataset
+
     check_count(args.count, "--count")
     info = read_dataset(args.data)
     preprocess, checkpoint = _preprocess(args, info)
@@ -82,6 +87,10 @@ def class_presence(pairs: Sequence[Pair], info: DatasetInfo) -> Presence:
     Raises:
         InputError: a mask that cannot be read or holds undeclared ids (the file is named).
     """
+    import numpy as np
+
+    from deploy.labels import read_mask
+
     presence = np.zeros((len(pairs), len(info.classes)), np.bool_)
     for index, pair in enumerate(track(pairs, "reading masks")):
         present = np.flatnonzero(np.bincount(read_mask(pair.mask).ravel(), minlength=256))
@@ -98,13 +107,12 @@ def _preprocess(args: argparse.Namespace, info: DatasetInfo) -> tuple[Calibratio
     from pipeline.evaluate import preprocess_of, require_classes
     from pipeline.models.checkpoints import CheckpointMeta
 
-    size = parse_size(args.size) if args.size else None
     if args.checkpoint:
-        source = read_source(args.checkpoint, size)
+        source = read_source(args.checkpoint, args.size)
         require_classes(source.meta, info, args.data)
         rule, checkpoint = source.preprocess, source.sha256
     else:
-        rule, checkpoint = preprocess_of(CheckpointMeta(model={}), "(none given)", size), None
+        rule, checkpoint = preprocess_of(CheckpointMeta(model={}), "(none given)", args.size), None
     kept = CalibrationPreprocess(rule.size, rule.resize, rule.interpolation, rule.mean, rule.std)
     return kept, checkpoint
 

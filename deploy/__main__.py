@@ -11,7 +11,7 @@ COMMANDS = {
     "info": ("deploy.info", "what a bundle is"),
     "verify": ("deploy.verify", "check hashes and replay the golden on this machine"),
     "run": ("deploy.run", "an image or a folder -> masks and overlays"),
-    "bench": ("deploy.harness", "speed, memory and mIoU as JSON"),
+    "bench": ("deploy.bench", "speed, memory and mIoU as JSON"),
     "report": ("deploy.report", "one HTML page of many bench files"),
 }
 INTERNAL = {"_memory": ("deploy.memory", "peak memory of this process (started by bench)")}

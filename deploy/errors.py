@@ -6,6 +6,7 @@ of the classes here, printed as one line: what | got | expected | how to fix it.
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
 
@@ -48,6 +49,13 @@ def run_cli(main: Callable[[], int | None]) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if not package or importlib.util.find_spec(package):
+            raise  # a part of something installed is missing: a defect
+        fix = "make setup, or on a device: pip install 'edgeseg[onnxruntime]'"
+        print(f"error: {InputError(f'package {package} is not installed', fix=fix)}", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away (`| head`): not an error of ours
         return 0

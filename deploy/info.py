@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from deploy.bundle import Bundle, load_bundle
 from deploy.files import write_json
 from deploy.manifest import Manifest, manifest_to_json
 from deploy.options import add_json
-from deploy.runtimes import available
+
+if TYPE_CHECKING:
+    from deploy.bundle import Bundle
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the bundle's manifest, in words or as JSON."""
+    from deploy.bundle import load_bundle
+
     bundle = load_bundle(args.bundle)
     if args.json:
         write_json(args.json, {**manifest_to_json(bundle.manifest), "bundle_sha256": bundle.sha256})
@@ -32,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
 def describe(bundle: Bundle) -> Iterator[tuple[str, str]]:
     """(label, text) lines for a reader."""
+    from deploy.runtimes import available
+
     manifest = bundle.manifest
     target, rule = manifest.target, manifest.preprocess
     reason = available().get(target.runtime, "unknown to this version")

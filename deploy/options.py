@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from deploy.errors import InputError
+from deploy.manifest import MAX_SIDE
 
 Commands = Mapping[str, tuple[str, str]]  # name -> (module with add_arguments and run, one line of help)
 
@@ -87,3 +89,18 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
     return value
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """argparse type: "360x480" -> (360, 480), height first.
+
+    Raises:
+        InputError: not HxW with whole numbers from 1 to 16384.
+    """
+    match = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", text.strip().lower())
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not all(1 <= side <= MAX_SIDE for side in size):
+        raise InputError(
+            "size", got=repr(text), expected=f"HEIGHTxWIDTH, each 1..{MAX_SIDE}, such as 360x480"
+        )
+    return size

@@ -6,7 +6,6 @@ know how the network came about; everything it needs is in the manifest's `Prepr
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,10 @@ import numpy.typing as npt
 
 from deploy.errors import InputError
 from deploy.imagefile import decode, read_bytes
-from deploy.manifest import MAX_SIDE, Preprocess, TensorSpec
+from deploy.manifest import Preprocess, TensorSpec
 
 Image = npt.NDArray[np.uint8]
 Size = tuple[int, int]
-
-
-def parse_size(text: str) -> Size:
-    """ "360x480" -> (360, 480), height first.
-
-    Raises:
-        InputError: not HxW with whole numbers from 1 to 16384.
-    """
-    match = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", text.strip().lower())
-    size = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not all(1 <= side <= MAX_SIDE for side in size):
-        raise InputError(
-            "size", got=repr(text), expected=f"HEIGHTxWIDTH, each 1..{MAX_SIDE}, such as 360x480"
-        )
-    return size
 
 
 def read_image(path: Path | str) -> Image:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_text
-from deploy.measurement import read_measurement
-from deploy.page import page
 
 MAX_FILES = 10_000
 
@@ -26,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read every measurement and write the page."""
+    from deploy.measurement import read_measurement
+    from deploy.page import page
+
     files = list_files(args.files)
     atomic_write_text(args.html, page([read_measurement(path) for path in files]))
     print(f"{len(files)} measurements -> {args.html}")

@@ -9,20 +9,18 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import cv2
-import numpy as np
-import numpy.typing as npt
-
-from deploy.bundle import load_bundle
 from deploy.errors import GateError, InputError
 from deploy.files import atomic_write_bytes
-from deploy.labels import IMAGE_SUFFIXES
 from deploy.options import add_bundle, share
-from deploy.postprocess import overlay
-from deploy.preprocess import read_image
 from deploy.progress import track
-from deploy.segmenter import Segmenter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from deploy.segmenter import Segmenter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Segment every image; exit status 2 at the end if some could not be read."""
+    from deploy.bundle import load_bundle
+    from deploy.segmenter import Segmenter
+
     images = list_images(args.input)
     failures: list[InputError] = []
     with Segmenter(load_bundle(args.bundle), args.threads) as segmenter:
@@ -63,6 +64,8 @@ def list_images(source: Path) -> dict[str, Path]:
     Raises:
         InputError: no such file or folder, or a folder without images.
     """
+    from deploy.labels import IMAGE_SUFFIXES
+
     if source.is_file():
         return {source.stem: source}
     if not source.is_dir():
@@ -78,6 +81,9 @@ def list_images(source: Path) -> dict[str, Path]:
 
 def write_result(segmenter: Segmenter, image_file: Path, out: Path, name: str, opacity: float) -> None:
     """Segment one image and write `<out>/masks/<name>.png` and `<out>/overlays/<name>.png`."""
+    from deploy.postprocess import overlay
+    from deploy.preprocess import read_image
+
     image = read_image(image_file)
     labels = segmenter.segment(image)
     picture = overlay(image, labels, segmenter.bundle.manifest.classes, opacity)
@@ -87,6 +93,8 @@ def write_result(segmenter: Segmenter, image_file: Path, out: Path, name: str, o
 
 def encode_png(pixels: npt.NDArray[np.uint8]) -> bytes:
     """PNG bytes of `[H, W]` grey or `[H, W, 3]` RGB; written by Python afterwards, so any file name works."""
+    import cv2
+
     done, data = cv2.imencode(".png", pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR))
     assert done
     return data.tobytes()

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from deploy.bundle import Bundle, Golden, load_bundle
 from deploy.errors import GateError
 from deploy.files import write_json
+from deploy.manifest import Golden
 from deploy.options import add_bundle, add_json
-from deploy.runtimes import open_session
 from deploy.schema import encode
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from deploy.bundle import Bundle
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Verify a bundle; raises GateError where it does not hold."""
+    from deploy.bundle import load_bundle
+
     bundle = load_bundle(args.bundle)
     golden = bundle.manifest.golden
     if golden is None:
@@ -67,6 +70,10 @@ def replay_golden(bundle: Bundle, threads: int | None = None) -> Replay:
     Raises:
         InputError: no golden, or the runtime refuses the bundle.
     """
+    import numpy as np
+
+    from deploy.runtimes import open_session
+
     inputs, references = bundle.golden()
     session = open_session(bundle, threads)
     try:
@@ -78,6 +85,8 @@ def replay_golden(bundle: Bundle, threads: int | None = None) -> Replay:
 
 def compare(outputs: npt.NDArray[Any], references: npt.NDArray[Any]) -> Replay:
     """Label maps `[N, H, W]` of integers, or logits `[N, C, h, w]` of floats, against the reference's."""
+    import numpy as np
+
     assert outputs.shape == references.shape
     if references.dtype.kind in "iu" and references.ndim == 3:
         return Replay(len(outputs), float(np.mean(outputs == references)), None, None)

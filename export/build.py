@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.options import add_json
-from deploy.preprocess import parse_size
+from deploy.options import add_json, parse_size
 from export.targets import find
 
 if TYPE_CHECKING:
@@ -27,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", required=True, metavar="RUN", help="a run, a zoo name, or a file")
     parser.add_argument("--target", required=True, help="see `python -m export list`")
     parser.add_argument("--precision", default="fp32", help="one of the target's (default fp32)")
-    parser.add_argument("--size", metavar="HxW", help="input size, height first (default: the training's)")
+    parser.add_argument(
+        "--size", type=parse_size, metavar="HxW", help="input size, height first (default: the training's)"
+    )
     parser.add_argument(
         "--input", default="uint8", help="uint8: RGB frame [1,H,W,3]; float: normalised [1,3,H,W]"
     )
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from export.source import read_source
 
     target = find(args.target, args.precision)
-    source = read_source(args.checkpoint, parse_size(args.size) if args.size else None)
+    source = read_source(args.checkpoint, args.size)
     out = args.out or BUNDLES / default_name(args, source)
     with _pictures(args, source) as pictures:
         stage = record.stage_of(args, source, pictures)

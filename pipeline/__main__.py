@@ -9,7 +9,7 @@ from deploy.options import dispatch
 
 COMMANDS = {
     "prepare": ("pipeline.prepare", "make a labelled folder"),
-    "import": ("pipeline.models.official", "official EfficientViT weights -> a checkpoint"),
+    "import": ("pipeline.import_official", "official EfficientViT weights -> a checkpoint"),
     "summary": ("pipeline.models.summary", "layers, parameters and operations of a model"),
     "attention": ("pipeline.models.attention_map", "pictures of where a model looks"),
     "train": ("pipeline.train", "train a recipe on a labelled folder"),

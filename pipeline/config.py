@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from deploy.errors import InputError
-from deploy.preprocess import parse_size
+from deploy.options import parse_size
 
 if sys.version_info >= (3, 11):
     import tomllib

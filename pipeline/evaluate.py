@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from deploy.errors import InputError
-from deploy.metrics import ConfusionMatrix
-from deploy.options import count
-from deploy.preprocess import parse_size
+from deploy.options import count, parse_size
 
 if TYPE_CHECKING:
     from deploy.labels import DatasetInfo
     from deploy.manifest import Preprocess
+    from deploy.metrics import ConfusionMatrix
     from pipeline.models.checkpoints import CheckpointMeta
     from pipeline.predict import Predictor
     from pipeline.samples import Pairs
@@ -53,6 +50,8 @@ class Evaluation:
 
     def latency(self) -> dict[str, float]:
         """Percentiles of the time from decoded frame to label map, in ms."""
+        import numpy as np
+
         p50, p90, p99 = np.percentile(self.latency_ms, [50, 90, 99]).tolist()
         return {"p50": p50, "p90": p90, "p99": p99, "mean": float(np.mean(self.latency_ms))}
 
@@ -73,6 +72,8 @@ def evaluate(
     Raises:
         InputError: a mask holds ids that are not declared (its file is named).
     """
+    from deploy.metrics import ConfusionMatrix
+
     matrix = ConfusionMatrix(len(info.classes), info.ignore_index)
     times = []
     for index in walk(range(len(pairs))):

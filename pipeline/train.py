@@ -18,11 +18,11 @@ from deploy.errors import InputError
 from deploy.options import count
 from pipeline import artifact
 from pipeline.artifact import Stage, changed_outputs, changes, read_record
-from pipeline.config import Recipe, load_recipe
 
 if TYPE_CHECKING:
     import torch
 
+    from pipeline.config import Recipe
     from pipeline.datasets.gate import LabelReport
     from pipeline.evaluate import Evaluation, Walk
     from pipeline.job import Job
@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, go on, or find everything done."""
+    from pipeline.config import load_recipe
+
     recipe = load_recipe(args.recipe, args.set)
     folder = artifact.run_folder(args.run or default_run(recipe)) / "train"
     data = args.data or recipe.data.dir

@@ -37,3 +37,18 @@ def test_unknown_command_is_one_line(program: str) -> None:
     done = _bare(program, "frobnicate", "--help")
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
     assert f"unknown command 'frobnicate', expected one of {', '.join(commands)}" in done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_of_every_command_needs_no_package(program: str) -> None:
+    for command in importlib.import_module(f"{program}.__main__").COMMANDS:
+        done = _bare(program, command, "--help")
+        assert done.returncode == 0 and f"{program} {command}" in done.stdout and done.stderr == "", (
+            done.stderr
+        )
+
+
+def test_a_package_that_is_not_installed_is_one_line() -> None:
+    done = _bare("deploy", "info", "anywhere")
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: package numpy is not installed | make setup")

@@ -48,7 +48,7 @@ def _seed(text: str) -> int:
 
 
 def _size(text: str) -> tuple[int, int]:
-    from deploy.preprocess import parse_size
+    from deploy.options import parse_size
 
     return parse_size(text)
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploy.errors import InputError
-from deploy.options import add_json
-from deploy.preprocess import parse_size
+from deploy.options import add_json, parse_size
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,4 @@
-"""`python -m pipeline import`: an official EfficientViT checkpoint (.pt) becomes one of ours.
+"""Official EfficientViT checkpoints (.pt): which model one is, and its tensors and description as ours.
 
 Variant, head and class count follow from the tensors' names and shapes. The file is read without unpickling
 objects (`weights_only=True`), whatever it claims to be. Refuses to know training.
@@ -9,7 +9,6 @@ and colours of Cityscapes (Cordts et al., 2016) and ADE20K (Zhou et al., 2017).
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from pipeline.models.checkpoints import (
     MAX_BYTES,
     CheckpointMeta,
     misfits,
-    read_meta,
-    save_checkpoint,
     shapes_of,
     some,
 )
@@ -129,39 +126,6 @@ def describe(identity: Identity, provenance: dict[str, Any]) -> CheckpointMeta:
         },
         provenance=provenance,
     )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--checkpoint, and --run or --out."""
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="FILE", help="official .pt file")
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--run", metavar="NAME", help="write runs/NAME, as a training would")
-    where.add_argument("--out", type=Path, metavar="DIR", help="write into this folder instead")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Import one file and say what it is."""
-    from pipeline.artifact import run_folder
-
-    folder = run_folder(args.run) / "train" if args.run else args.out
-    target = folder / "best.safetensors"
-    _require_free(target)
-    state, meta = import_official(args.checkpoint)
-    save_checkpoint(target, state, meta)
-    model = meta.model
-    parameters = sum(t.numel() for name, t in state.items() if not re.search(r"running_|num_batches", name))
-    print(
-        f"{args.checkpoint.name}: {model['variant']}, {model['head']} head, {model['classes']} classes, "
-        f"{parameters / 1e6:.1f} M parameters"
-    )
-    print(f"wrote {target}")
-    return 0
-
-
-def _require_free(target: Path) -> None:
-    """An import replaces an import, never something that was trained."""
-    if target.exists() and "imported_from" not in read_meta(target).provenance:
-        raise InputError(f"{target} exists and was trained", fix="choose another --run or --out")
 
 
 def _expected(identity: Identity) -> dict[str, tuple[int, ...]]:

@@ -11,8 +11,7 @@ import argparse
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from deploy.options import add_json
-from deploy.preprocess import parse_size
+from deploy.options import add_json, parse_size
 from pipeline.models import arithmetic
 
 NOTES = (

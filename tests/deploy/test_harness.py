@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from deploy import harness, memory
+from deploy import bench, harness, memory
 from deploy.bundle import Bundle, ClassInfo, load_bundle
 from deploy.errors import InputError
 from deploy.frames import GoldenFrames
@@ -25,8 +25,8 @@ from deploy.segmenter import Segmenter
 
 def _bench(*arguments: object) -> int:
     parser = Parser()
-    harness.add_arguments(parser)
-    return harness.run(parser.parse_args([str(argument) for argument in arguments]))
+    bench.add_arguments(parser)
+    return bench.run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 @pytest.fixture(scope="module")

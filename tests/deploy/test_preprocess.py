@@ -13,7 +13,8 @@ from PIL import Image, ImageOps
 from deploy import imagefile
 from deploy.bundle import Preprocess, TensorSpec
 from deploy.errors import InputError
-from deploy.preprocess import letterbox_window, parse_size, prepare_input, read_image, resize_image
+from deploy.options import parse_size
+from deploy.preprocess import letterbox_window, prepare_input, read_image, resize_image
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from deploy.errors import InputError
+from pipeline.import_official import run
 from pipeline.models.checkpoints import CheckpointMeta, load_checkpoint, read_meta, save_checkpoint
 from pipeline.models.efficientvit import create_model
-from pipeline.models.official import CLASS_LISTS, Identity, identify, import_official, run
+from pipeline.models.official import CLASS_LISTS, Identity, identify, import_official
 
 OFFICIAL = [(variant, "cityscapes") for variant in ("b0", "b1", "b2", "b3", "l1", "l2")]
 OFFICIAL += [(variant, "ade20k") for variant in ("b1", "b2", "b3", "l1", "l2")]

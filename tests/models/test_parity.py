@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from pipeline.import_official import run
 from pipeline.models.checkpoints import load_checkpoint
 from pipeline.models.efficientvit import create_model
 from pipeline.models.labelmap import LabelMapper
-from pipeline.models.official import run
 
 GOLDENS = ["b0_cityscapes", "b1_cityscapes", "b1_ade20k", "b2_cityscapes", "l1_cityscapes"]
 TOLERANCE = 1e-4  # of the golden's spatial standard deviation; asked: 1e-3
