@@ -79,8 +79,8 @@ def finish(folder: Path, stage: Stage, outputs: Iterable[str], results: dict[str
     write_json(folder / DONE, {**stage.record(), "outputs": hashes, "results": results})
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
-    """A record written by `begin` or `finish`; None if there is none.
+def read_record(path: Path, fix: str | None = None) -> dict[str, Any] | None:
+    """A record written by `begin` or `finish`; None if there is none. `fix`: what to do about a damaged one.
 
     Raises:
         InputError: not such a file.
@@ -93,9 +93,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
         value = None
     tables = ("settings", "inputs", "notes")
     if not isinstance(value, dict) or not all(isinstance(value.get(name), dict) for name in tables):
-        raise InputError(
-            f"{path} is damaged", expected="the record of a stage", fix="start over with --fresh"
-        )
+        raise InputError(f"{path} is damaged", expected="the record of a stage", fix=fix)
     return value
 
 

@@ -78,9 +78,9 @@ class Display:
 
 @contextmanager
 def counting(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, as a function of (done, total); it is gone afterwards."""
+    """A bar on stderr where that is a terminal, as a function of (done, total); it is gone afterwards."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console()
+    console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

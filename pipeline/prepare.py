@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from deploy.errors import InputError
 from deploy.files import atomic_folder, write_json
-from pipeline.datasets import Option, Progress, available, kinds, load_kind
+from pipeline.datasets import Option, available, kinds, load_kind
 
 STAMP = "prepared.json"
 
@@ -40,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the folder, or say that it is there already; then run the label gate over it."""
     from pipeline.datasets.gate import check_labels, print_report
+    from pipeline.display import counting
 
     kind, out = load_kind(args.kind), Path(args.out)
     request = _request(args, kind)
@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     if _is_done(out, stamp):
         print(f"cached: {out} already holds this request")
         return 0
-    with _progress_bar(f"{args.kind} -> {out}") as progress, atomic_folder(out) as folder:
+    with counting(f"{args.kind} -> {out}") as progress, atomic_folder(out) as folder:
         kind.write(folder, request, progress)
         write_json(folder / STAMP, {**stamp, "files": _files(folder)})
-    with _progress_bar(f"checking {out}") as progress:
+    with counting(f"checking {out}") as progress:
         report = check_labels(out, _splits(out), progress)
     print_report(report)
     print(f"wrote {out}")
@@ -108,16 +108,3 @@ def _files(folder: Path) -> dict[str, int]:
 
 def _splits(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob("*/images"))
-
-
-@contextmanager
-def _progress_bar(title: str) -> Iterator[Progress]:
-    """A bar on stderr, as a function of (done, total)."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from pipeline.models.efficientvit import EfficientViTSeg
 
 
+_DAMAGED = "start over with --fresh"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `train`."""
     parser.add_argument("--recipe", required=True, type=Path, metavar="FILE", help="recipes/NAME.toml")
@@ -80,7 +83,7 @@ def is_cached(folder: Path, stage: Stage) -> bool:
     Raises:
         InputError: it holds an unfinished one with other inputs (they are named).
     """
-    done, begun = read_record(folder / artifact.DONE), read_record(folder / artifact.BEGUN)
+    done, begun = (read_record(folder / name, _DAMAGED) for name in (artifact.DONE, artifact.BEGUN))
     if done:
         differences = changes(done, stage) or [
             f"{name} was changed" for name in changed_outputs(folder, done)
@@ -126,7 +129,7 @@ def _open(job: Job, folder: Path, fresh: bool, device: torch.device, report: Lab
 
     if (folder / artifact.DONE).exists() or (fresh and folder.exists()):
         print(f"the old result is kept in {artifact.set_aside(folder)}")
-    begun = read_record(folder / artifact.BEGUN)
+    begun = read_record(folder / artifact.BEGUN, _DAMAGED)
     if begun:
         job.keep_notes(begun["notes"])
     state = load_state(folder, job.stage.key) if begun and has_state(folder) else None

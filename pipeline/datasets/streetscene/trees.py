@@ -5,6 +5,8 @@ Crowns are round, tall or conical; colour comes from `paint.leaves`, so green is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,33 @@ from pipeline.datasets.streetscene.canvas import Canvas
 from pipeline.datasets.streetscene.labels import TREE
 
 _TONES = (0.55, 0.74, 0.92, 1.1)  # from the inside of the crown to its lit leaves
+
+
+@dataclass(frozen=True)
+class _Crown:
+    """Where a crown stands and what it is like; metres.
+
+    Args:
+        x, z: its middle. low, high: where it begins and ends. wide: half its width at the widest.
+        shape: round, tall or cone.
+    """
+
+    x: float
+    z: float
+    low: float
+    high: float
+    wide: float
+    shape: str
+
+    def half_width(self, level: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Half its width (share of the widest) at a height 0..1 of it."""
+        if self.shape == "cone":
+            return 1 - level
+        return np.sqrt(np.clip(1 - (2 * level - 1) ** 2, 0, 1))
+
+    def height(self, level: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Metres above the ground at a height 0..1 of it."""
+        return self.low + (self.high - self.low) * level
 
 
 def paint_tree(canvas: Canvas, x: float, z: float, rng: np.random.Generator) -> None:
@@ -32,7 +61,7 @@ def paint_tree(canvas: Canvas, x: float, z: float, rng: np.random.Generator) -> 
         bark,
         TREE,
     )
-    _crown(canvas, x, z, bare, tall, wide, shape, rng)
+    _paint_crown(canvas, _Crown(x, z, bare, tall, wide, shape), rng)
     _shadow(canvas, x, z, (bare + tall) / 2, wide)
 
 
@@ -49,58 +78,31 @@ def paint_hedge(canvas: Canvas, x: float, near: float, far: float, rng: np.rando
     _blobs(canvas, points, tall * rng.uniform(0.1, 0.2, count), rng.uniform(0.55, 1.2, count), colour)
 
 
-def _crown(
-    canvas: Canvas,
-    x: float,
-    z: float,
-    low: float,
-    high: float,
-    wide: float,
-    shape: str,
-    rng: np.random.Generator,
-) -> None:
+def _paint_crown(canvas: Canvas, crown: _Crown, rng: np.random.Generator) -> None:
     """A ragged dark body, then layers of leaf clusters, each smaller, lighter and nearer the sun's side."""
-    colour, count = paint.leaves(rng), max(8, min(26, int(180 / z)))
-    _body(canvas, x, z, low, high, wide, shape, colour, rng)
-    sun_side = 0.25 * wide * (1 if canvas.light.sun[0] > 0 else -1)
+    colour, count = paint.leaves(rng), max(8, min(26, int(180 / crown.z)))
+    _paint_body(canvas, crown, colour, rng)
+    sun_side = 0.25 * crown.wide * (1 if canvas.light.sun[0] > 0 else -1)
     for layer, tone in enumerate(_TONES):
         level = rng.uniform(0.05, 0.95, count)
-        reach = wide * _profile(level, shape) * (1 - 0.1 * layer)
+        reach = crown.wide * crown.half_width(level) * (1 - 0.1 * layer)
         across = rng.uniform(-1, 1, count) * reach + sun_side * layer / 3
-        height = low + (high - low) * np.clip(level + 0.03 * layer, 0, 0.97)
-        size = (
-            wide * rng.uniform(0.1, 0.25, count) * (1 - 0.18 * layer) * (0.35 + 0.65 * _profile(level, shape))
-        )
-        points = np.stack([x + across, height, np.full(count, z)], axis=1)
+        height = crown.height(np.clip(level + 0.03 * layer, 0, 0.97))
+        size = crown.wide * rng.uniform(0.1, 0.25, count) * (1 - 0.18 * layer)
+        size = size * (0.35 + 0.65 * crown.half_width(level))
+        points = np.stack([crown.x + across, height, np.full(count, crown.z)], axis=1)
         _blobs(canvas, points, size, tone * rng.uniform(0.85, 1.15, count), colour)
 
 
-def _body(
-    canvas: Canvas,
-    x: float,
-    z: float,
-    low: float,
-    high: float,
-    wide: float,
-    shape: str,
-    colour: paint.Colour,
-    rng: np.random.Generator,
-) -> None:
+def _paint_body(canvas: Canvas, crown: _Crown, colour: paint.Colour, rng: np.random.Generator) -> None:
     """The crown's inside: one polygon with a ragged edge."""
     level = np.linspace(0.03, 0.97, 12)
-    half = wide * _profile(level, shape)
+    half = crown.wide * crown.half_width(level)
     left, right = half * rng.uniform(0.75, 1.05, 12), half * rng.uniform(0.75, 1.05, 12)
-    across = np.concatenate([x - left, (x + right)[::-1]])
-    height = low + (high - low) * np.concatenate([level, level[::-1]])
-    fill = canvas.light.shade(paint.scale(colour, _TONES[0] * 0.9), (0, 0.3, -0.5), z)
-    canvas.face(np.stack([across, height, np.full(24, z)], axis=1), fill, TREE)
-
-
-def _profile(level: NDArray[np.float64], shape: str) -> NDArray[np.float64]:
-    """Half width of the crown (share of the widest) at a height 0..1 of the crown."""
-    if shape == "cone":
-        return 1 - level
-    return np.sqrt(np.clip(1 - (2 * level - 1) ** 2, 0, 1))
+    across = np.concatenate([crown.x - left, (crown.x + right)[::-1]])
+    height = crown.height(np.concatenate([level, level[::-1]]))
+    fill = canvas.light.shade(paint.scale(colour, _TONES[0] * 0.9), (0, 0.3, -0.5), crown.z)
+    canvas.face(np.stack([across, height, np.full(24, crown.z)], axis=1), fill, TREE)
 
 
 def _blobs(
