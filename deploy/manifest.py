@@ -22,11 +22,15 @@ _DTYPES = ("uint8", "int8", "int32", "int64", "float16", "float32")
 
 @dataclass(frozen=True)
 class Target:
-    """Which runtime executes the files, in which precision, with which options of its own."""
+    """Which runtime executes the files, in which precision, with which options of its own.
+
+    `min_version`: the oldest version of the runtime that understands the files, such as "1.20", or None.
+    """
 
     runtime: str
     precision: str
     options: dict[str, str | int | float | bool] = field(default_factory=dict)
+    min_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output: NHWC uint8 RGB frame, NCHW normalised floats or logits, NHW label map.
+    """An input or output: NHWC uint8 RGB frame, NCHW or NHWC normalised floats or logits, NHW label map.
 
     `scale` and `zero_point` are set where the runtime takes or gives integers that stand for floats.
     """
@@ -216,8 +220,8 @@ def _check_tensor(spec: TensorSpec, where: str) -> None:
 
 def _check_output(manifest: Manifest, where: str) -> None:
     spec, count = manifest.outputs[0], len(manifest.classes)
-    if spec.layout == "NHWC" or (spec.layout == "NCHW" and spec.shape[1] != count):
-        expected = f"an NHW label map or NCHW logits of {count} classes"
+    if spec.layout != "NHW" and spec.shape[spec.layout.index("C")] != count:
+        expected = f"an NHW label map, or logits of {count} classes"
         raise InputError(f"{where}: output {spec.name}", got=f"{spec.layout} {spec.shape}", expected=expected)
     if spec.layout == "NHW" and spec.shape[1:] != manifest.preprocess.size:
         raise InputError(

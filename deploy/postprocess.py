@@ -27,7 +27,7 @@ def output_to_labels(
     """A runtime's raw output for one frame -> `[h, w]` uint8 label map at the network's input size.
 
     Args:
-        output: NHW label map of any integer type, or NCHW logits.
+        output: NHW label map of any integer type, or NCHW or NHWC logits.
         spec: the manifest's description of it.
         size: the network's input size.
         upsample: how logits are enlarged (`logits_to_labels`).
@@ -37,10 +37,15 @@ def output_to_labels(
     """
     if spec.layout == "NHW":
         return np.asarray(output[0], np.uint8)
-    logits = np.asarray(output, np.float32)
+    logits = np.asarray(channels_first(output, spec), np.float32)
     if spec.scale is not None:
         logits = (logits - np.float32(spec.zero_point or 0)) * np.float32(spec.scale)
     return logits_to_labels(logits, size, upsample)
+
+
+def channels_first(output: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
+    """Logits in the manifest's layout -> `[N, C, h, w]`; a label map stays as it is."""
+    return output.transpose(0, 3, 1, 2) if spec.layout == "NHWC" else output
 
 
 def logits_to_labels(logits: npt.NDArray[np.float32], size: Size, upsample: str = "bilinear") -> Labels:

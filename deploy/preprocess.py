@@ -44,7 +44,8 @@ def read_image(path: Path | str) -> Image:
 def prepare_input(image: Image, rule: Preprocess, spec: TensorSpec) -> npt.NDArray[Any]:
     """`[H, W, 3]` uint8 RGB frame -> the network's input, shape `spec.shape`, dtype `spec.dtype`.
 
-    In the graph: `[1, h, w, 3]` uint8. Otherwise `[1, 3, h, w]` floats, (value / 255 - mean) / std.
+    In the graph: `[1, h, w, 3]` uint8. Otherwise floats, `[1, 3, h, w]` or `[1, h, w, 3]` by the layout,
+    (value / 255 - mean) / std.
 
     Raises:
         InputError: the manifest asks for an input this code cannot make.
@@ -52,11 +53,12 @@ def prepare_input(image: Image, rule: Preprocess, spec: TensorSpec) -> npt.NDArr
     resized = resize_image(image, rule.size, rule.resize, rule.interpolation, pad_colour(rule))
     if rule.in_graph and (spec.layout, spec.dtype) == ("NHWC", "uint8"):
         return resized[None]
-    if not rule.in_graph and spec.layout == "NCHW" and spec.dtype in ("float32", "float16"):
-        return normalise(resized, rule).astype(spec.dtype, copy=False)[None]
+    if not rule.in_graph and spec.dtype in ("float32", "float16"):
+        planes = normalise(resized, rule).astype(spec.dtype, copy=False)
+        return (planes if spec.layout == "NCHW" else np.ascontiguousarray(planes.transpose(1, 2, 0)))[None]
     got = f"{spec.dtype} {spec.layout}, in_graph {rule.in_graph}"
     raise InputError(
-        f"input {spec.name}", got=got, expected="uint8 NHWC in graph, or float NCHW", fix="update deploy"
+        f"input {spec.name}", got=got, expected="uint8 NHWC in graph, or floats", fix="update deploy"
     )
 
 

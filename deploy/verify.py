@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from deploy.bundle import Bundle
+    from deploy.runtimes import Opener
 
 
 @dataclass(frozen=True)
@@ -64,23 +65,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def replay_golden(bundle: Bundle, threads: int | None = None) -> Replay:
-    """Run every golden input and compare.
+def replay_golden(bundle: Bundle, threads: int | None = None, open_with: Opener | None = None) -> Replay:
+    """Run every golden input and compare; `open_with` makes the session (default: the bundle's own runtime).
 
     Raises:
         InputError: no golden, or the runtime refuses the bundle.
     """
     import numpy as np
 
+    from deploy.postprocess import channels_first
     from deploy.runtimes import open_session
 
     inputs, references = bundle.golden()
-    session = open_session(bundle, threads)
+    session = (open_with or open_session)(bundle, threads)
     try:
         outputs = np.concatenate([session.run(sample[None]) for sample in inputs])
     finally:
         session.close()
-    return compare(outputs, references)
+    spec = bundle.manifest.outputs[0]
+    return compare(channels_first(outputs, spec), channels_first(references, spec))
 
 
 def compare(outputs: npt.NDArray[Any], references: npt.NDArray[Any]) -> Replay:

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.options import add_json, parse_size
-from export.targets import find
+from deploy.options import add_json, count, parse_size
+from export.targets import ask, find
 
 if TYPE_CHECKING:
     from export.pictures import Pictures
@@ -30,14 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--size", type=parse_size, metavar="HxW", help="input size, height first (default: the training's)"
     )
     parser.add_argument(
-        "--input", default="uint8", help="uint8: RGB frame [1,H,W,3]; float: normalised [1,3,H,W]"
+        "--input",
+        help="uint8: RGB frame [1,H,W,3]; float: normalised [1,3,H,W] (default: the target's first)",
     )
     parser.add_argument(
-        "--output", default="labels", help="labels: uint8 [1,H,W]; logits: the head's, stride 8"
+        "--output", help="labels: uint8 [1,H,W]; logits: the head's, stride 8 (default: the target's first)"
     )
+    parser.add_argument("--batch", type=count, default=1, metavar="N", help="frames a call (default 1)")
+    parser.add_argument("--dynamic", action="store_true", help="any number of frames a call")
     parser.add_argument("--final", default="bicubic", help="last upsampling: bicubic or bilinear")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="labelled folder to compare on, 32 images of it"
+    )
+    parser.add_argument(
+        "--calibration", type=Path, metavar="FILE", help="images for int8 (default runs/RUN/calibration.json)"
     )
     parser.add_argument("--split", default="val", help="of --data (default val)")
     parser.add_argument(
@@ -52,18 +58,23 @@ def run(args: argparse.Namespace) -> int:
     from deploy.files import write_json
     from deploy.manifest import manifest_to_json
     from export import record, summary
-    from export.assemble import Order, assemble
+    from export.assemble import assemble
+    from export.calibration_images import find_calibration
+    from export.order import Order
     from export.source import read_source
 
     target = find(args.target, args.precision)
+    shape = ask(target, args.input, args.output, args.batch, args.dynamic)
     source = read_source(args.checkpoint, args.size)
+    calibration = None
+    if args.precision in target.SUPPORT.calibrated:
+        calibration = find_calibration(args.calibration, args.data, source, args.precision)
     out = args.out or BUNDLES / default_name(args, source)
     with _pictures(args, source) as pictures:
-        stage = record.stage_of(args, source, pictures)
+        order = Order(source, target, args.precision, shape, args.final, pictures, calibration)
+        stage = record.stage_of(order)
         bundle, how = (None, "built") if args.force else record.look_up(out, stage)
-        if bundle is None:
-            ends = (args.input, args.output, args.final)
-            bundle = assemble(Order(source, target, args.precision, *ends, pictures), stage, out)
+        bundle = bundle or assemble(order, stage, out)
     if args.json:
         write_json(args.json, {"bundle": str(out), "how": how, **manifest_to_json(bundle.manifest)})
     if args.json != "-":

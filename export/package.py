@@ -13,7 +13,7 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,37 +22,59 @@ from deploy.bundle import Accuracy, Golden, Manifest, Parity, Provenance, Tensor
 from deploy.bundle import Target as TargetEntry
 from deploy.labels import dataset_digest
 from deploy.preprocess import prepare_input, read_image
+from export.calibration_images import CalibrationImages
 from export.parity import Answer, Comparison
 from export.pictures import Pictures
 from export.source import Source
-from export.targets import Budget, Target
+from export.targets import Budget, Shape, Target
 from pipeline.artifact import git_commit
 from pipeline.models.labelmap import LabelMapper
 from pipeline.models.upsample import stage_size
 
 GOLDEN_FILE = "golden.npz"
 GOLDEN_IMAGES = 2
-TOOLS = ("edgeseg", "torch", "onnx", "onnxscript", "onnxruntime", "numpy", "opencv-python-headless")
+TOOLS = ("edgeseg", "torch", "numpy", "opencv-python-headless")
+PLAIN = Shape("uint8", "labels")
 
 
-def describe(source: Source, net: LabelMapper, target: Target, precision: str, name: str) -> Manifest:
+def describe(
+    source: Source, net: LabelMapper, target: Target, precision: str, name: str, shape: Shape = PLAIN
+) -> Manifest:
     """The manifest of an artifact of which nothing is known yet but how it was built."""
+    options: dict[str, str | int | float | bool]
     options = {"input": net.input, "output": net.output, "upsample": net.final}
-    return Manifest(
+    if shape.dynamic:
+        options["dynamic"] = True
+    manifest = Manifest(
         name=name,
-        target=TargetEntry(target.RUNTIME, precision, {**options}),
-        inputs=(_input_spec(net),),
-        outputs=(_output_spec(net, net.output),),
+        target=TargetEntry(target.RUNTIME, precision, options, target.MIN_VERSION),
+        inputs=(_input_spec(net, shape.batch),),
+        outputs=(_output_spec(net, net.output, shape.batch),),
         preprocess=dataclasses.replace(source.preprocess, in_graph=net.input == "uint8"),
         classes=source.classes,
         ignore_index=source.dataset.ignore_index,
-        provenance=_provenance(source),
+        provenance=_provenance(source, tool_versions(target.TOOLS)),
     )
+    return _adapted(manifest, target)
 
 
-def ending_at_logits(manifest: Manifest, net: LabelMapper) -> Manifest:
+def ending_at_logits(manifest: Manifest, net: LabelMapper, target: Target, shape: Shape) -> Manifest:
     """The manifest of the same network ending at its logits."""
-    return dataclasses.replace(manifest, outputs=(_output_spec(net, "logits"),))
+    cut = dataclasses.replace(manifest, outputs=(_output_spec(net, "logits", shape.batch),))
+    return _adapted(cut, target)
+
+
+def with_calibration(manifest: Manifest, calibration: CalibrationImages | None) -> Manifest:
+    """The manifest with the key of the images that ranges were taken from."""
+    key = calibration.images.key if calibration else None
+    provenance = dataclasses.replace(manifest.provenance, calibration_sha256=key)
+    return dataclasses.replace(manifest, provenance=provenance)
+
+
+def _adapted(manifest: Manifest, target: Target) -> Manifest:
+    """The manifest with what the target's tensors have of their own."""
+    adapt = getattr(target, "adapt_manifest", None)
+    return cast(Manifest, adapt(manifest)) if adapt else manifest
 
 
 def with_evidence(
@@ -87,14 +109,23 @@ def make_golden(
     logits = np.concatenate([answers[pair.stem].logits for pair in ranked])
     labels = np.stack([answers[pair.stem].labels for pair in ranked])
     tolerance = budget.logits_error * float(logits.std())
-    outputs = labels if manifest.outputs[0].layout == "NHW" else logits
+    outputs = _as_given(labels, logits, manifest.outputs[0])
     return Golden(GOLDEN_FILE, tolerance, budget.agreement), _npz(inputs=inputs, outputs=outputs)
 
 
-def tool_versions(names: Sequence[str] = TOOLS) -> dict[str, str]:
+def _as_given(
+    labels: npt.NDArray[np.uint8], logits: npt.NDArray[np.float32], spec: TensorSpec
+) -> npt.NDArray[Any]:
+    """The reference's answers in the layout and dtype of the artifact's output."""
+    if spec.layout == "NHW":
+        return labels.astype(spec.dtype)
+    return logits.transpose(0, 2, 3, 1) if spec.layout == "NHWC" else logits
+
+
+def tool_versions(converters: Sequence[str]) -> dict[str, str]:
     """Versions of Python and of the packages that shape an artifact; those not installed are left out."""
     found = {"python": platform.python_version()}
-    for name in names:
+    for name in (*TOOLS, *converters):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -108,24 +139,24 @@ def _npz(**arrays: npt.NDArray[Any]) -> bytes:
     return stream.getvalue()
 
 
-def _input_spec(net: LabelMapper) -> TensorSpec:
+def _input_spec(net: LabelMapper, batch: int) -> TensorSpec:
     height, width = net.size
     if net.input == "uint8":
-        return TensorSpec("image", "uint8", (1, height, width, 3), "NHWC")
-    return TensorSpec("image", "float32", (1, 3, height, width), "NCHW")
+        return TensorSpec("image", "uint8", (batch, height, width, 3), "NHWC")
+    return TensorSpec("image", "float32", (batch, 3, height, width), "NCHW")
 
 
-def _output_spec(net: LabelMapper, output: str) -> TensorSpec:
+def _output_spec(net: LabelMapper, output: str, batch: int) -> TensorSpec:
     if output == "labels":
-        return TensorSpec(output, "uint8", (1, *net.size), "NHW")
-    return TensorSpec(output, "float32", (1, net.model.classes, *stage_size(net.size, 8)), "NCHW")
+        return TensorSpec(output, "uint8", (batch, *net.size), "NHW")
+    return TensorSpec(output, "float32", (batch, net.model.classes, *stage_size(net.size, 8)), "NCHW")
 
 
-def _provenance(source: Source) -> Provenance:
+def _provenance(source: Source, versions: dict[str, str]) -> Provenance:
     return Provenance(
         git_commit=git_commit(),
         checkpoint_sha256=source.sha256,
-        tool_versions=tool_versions(),
+        tool_versions=versions,
         licences=_licences(source.dataset.name, source.dataset.licence),
         model=dict(source.meta.model),
     )

@@ -7,7 +7,7 @@ size. Refuses to know how an artifact was made. What is allowed is the target's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from deploy.errors import GateError
 from deploy.labels import Pair, read_mask
 from deploy.manifest import Manifest, Preprocess
 from deploy.metrics import ConfusionMatrix
-from deploy.postprocess import output_to_labels, to_frame_size
+from deploy.postprocess import channels_first, output_to_labels, to_frame_size
 from deploy.preprocess import normalise, pad_colour, prepare_input, read_image, resize_image
 from deploy.progress import track
-from deploy.runtimes import RuntimeSession, default_threads, open_session
+from deploy.runtimes import Opener, default_threads, open_session
 from export.pictures import Pictures
 from export.targets import Budget
 from pipeline.models.efficientvit import EfficientViTSeg
@@ -132,28 +132,33 @@ class Comparison:
 
 
 def compare(
-    artifact: Bundle, cut: Bundle | None, answers: Mapping[str, Answer], pictures: Pictures
+    artifact: Bundle,
+    cut: Bundle | None,
+    answers: Mapping[str, Answer],
+    pictures: Pictures,
+    open_with: Opener = open_session,
 ) -> Comparison:
     """Run the artifact on every picture.
 
     Args:
         artifact: the candidate. cut: the same network ending at its logits, if the candidate gives labels.
         answers: the checkpoint's, by stem.
+        open_with: what runs them; default: the bundle's own runtime.
 
     Raises:
         GateError: logits that are not finite. InputError: an unreadable image or mask.
     """
     manifest = artifact.manifest
     result = Comparison(len(manifest.classes), pictures.ignore_index, pictures.masks)
-    shows_logits = artifact if manifest.outputs[0].layout == "NCHW" else cut
-    with closing(open_session(artifact)) as session, _optional(shows_logits) as logits_session:
+    shows_logits = artifact if manifest.outputs[0].layout != "NHW" else cut
+    with closing(open_with(artifact, None)) as session, _optional(shows_logits, open_with) as show_logits:
         for pair in track(pictures.pairs, "artifact"):
             image, answer = read_image(pair.image), answers[pair.stem]
             frame = prepare_input(image, manifest.preprocess, manifest.inputs[0])
             found = _labels(manifest, session.run(frame))
             result.add_labels(pair.stem, answer.labels, found)
-            if logits_session:
-                result.add_logits(answer.logits, logits_session.run(frame))
+            if show_logits:
+                result.add_logits(answer.logits, show_logits(frame))
             if pictures.masks:
                 mask, size = read_mask(pair.mask), (image.shape[0], image.shape[1])
                 result.fp32.update(to_frame_size(answer.labels, manifest.preprocess, size), mask)
@@ -197,10 +202,11 @@ def _miou_shortfall(result: Comparison, allowed: float) -> tuple[str, str] | Non
 
 
 @contextmanager
-def _optional(bundle: Bundle | None) -> Iterator[RuntimeSession | None]:
-    """A session of the bundle, or None."""
+def _optional(bundle: Bundle | None, open_with: Opener) -> Iterator[Callable[..., Logits] | None]:
+    """A function from an input to the bundle's logits `[1, C, h, w]`, or None."""
     if bundle is None:
         yield None
         return
-    with closing(open_session(bundle)) as session:
-        yield session
+    spec = bundle.manifest.outputs[0]
+    with closing(open_with(bundle, None)) as session:
+        yield lambda frame: channels_first(session.run(frame), spec)

@@ -5,28 +5,34 @@ Refuses to know how a bundle is made.
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import json
 from pathlib import Path
 
 from deploy.bundle import MANIFEST_FILE, Bundle, load_bundle
 from deploy.errors import InputError
 from deploy.labels import dataset_digest
+from export.order import Order
 from export.package import tool_versions
-from export.pictures import Pictures
-from export.source import Source
 from pipeline.artifact import DONE, Stage, changes, read_record
 
-STAGE_VERSION = 1  # raise it when the same inputs give another bundle
-_ARGUMENTS = ("target", "precision", "input", "output", "final")
+STAGE_VERSION = 2  # raise it when the same inputs give another bundle
 
 
-def stage_of(args: argparse.Namespace, source: Source, pictures: Pictures) -> Stage:
+def stage_of(order: Order) -> Stage:
     """All that decides what the bundle will be."""
-    settings = {name: getattr(args, name) for name in _ARGUMENTS}
-    inputs = {"checkpoint": source.sha256, "pictures": dataset_digest(pictures.pairs)}
-    tools = {"size": list(source.preprocess.size), "tools": tool_versions()}
-    return Stage("export", STAGE_VERSION, {**settings, **tools}, inputs)
+    settings = {
+        "target": order.target.NAME,
+        "precision": order.precision,
+        **dataclasses.asdict(order.shape),
+        "final": order.final,
+        "size": list(order.source.preprocess.size),
+        "tools": tool_versions(order.target.TOOLS),
+    }
+    inputs = {"checkpoint": order.source.sha256, "pictures": dataset_digest(order.pictures.pairs)}
+    if order.calibration:
+        inputs["calibration"] = order.calibration.images.key
+    return Stage("export", STAGE_VERSION, settings, inputs)
 
 
 def to_bytes(stage: Stage) -> bytes:

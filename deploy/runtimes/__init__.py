@@ -1,7 +1,8 @@
 """Runtimes that can execute a bundle: this folder is the registry, a file's name is the runtime's name.
 
-A runtime module has `requires() -> str | None` (why it cannot be used here, or None) and `Session(bundle,
-threads)` as in `RuntimeSession`. Its package is imported only when a session is made; one runtime a process.
+A runtime module has `requires() -> str | None` (why it cannot be used here, or None), `version() -> str` and
+`Session(bundle, threads)` as in `RuntimeSession`. Its package is imported only when a session is made; one
+runtime a process. A runtime older than the bundle asks for is refused before it sees the files.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import numpy.typing as npt
@@ -32,10 +35,16 @@ class RuntimeSession(Protocol):
         """Package name -> version, of all that executes."""
 
 
+Opener = Callable[[Bundle, int | None], RuntimeSession]  # (bundle, threads) -> its session
+
+
 class RuntimeModule(Protocol):
     """What a file in this folder offers."""
 
     Session: type[RuntimeSession]
+
+    def version(self) -> str:
+        """The installed runtime's version, such as "1.32.0"."""
 
     def requires(self) -> str | None:
         """Why this runtime cannot be used here; None if it can."""
@@ -62,8 +71,25 @@ def load(name: str) -> RuntimeModule:
 
 
 def open_session(bundle: Bundle, threads: int | None = None) -> RuntimeSession:
-    """A session of the bundle's own runtime; `threads` None takes every core of this process."""
-    return load(bundle.manifest.target.runtime).Session(bundle, threads)
+    """A session of the bundle's own runtime; `threads` None takes every core of this process.
+
+    Raises:
+        InputError: the runtime is missing, older than the bundle asks for, or refuses the bundle.
+    """
+    target = bundle.manifest.target
+    module = load(target.runtime)
+    if target.min_version and _numbers(found := module.version()) < _numbers(target.min_version):
+        expected = f">= {target.min_version}"
+        raise InputError(
+            f"{bundle.manifest.name}: {target.runtime} is too old here", found, expected, "update the runtime"
+        )
+    return module.Session(bundle, threads)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """ "1.27.0.dev3" -> (1, 27, 0): what two versions are compared by."""
+    leading = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, leading[0].split("."))) if leading else ()
 
 
 def default_threads() -> int:

@@ -24,6 +24,13 @@ def requires() -> str | None:
     return None
 
 
+def version() -> str:
+    """Of the installed ONNX Runtime (whichever of its packages holds it)."""
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
 class Session:
     """The bundle's network, loaded; its input and output are compared with the manifest's.
 

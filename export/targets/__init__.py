@@ -10,14 +10,21 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from deploy.errors import InputError
+from export.graphrules import GraphRules
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from deploy.bundle import Bundle
+    from deploy.manifest import Manifest
+    from deploy.runtimes import RuntimeSession
     from pipeline.models.labelmap import LabelMapper
 
 
@@ -40,20 +47,57 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Support:
+    """The network's ends and shapes that a target can build; the first input and output are its defaults.
+
+    Args:
+        inputs, outputs: values of `LabelMapper`. batch: several frames a call. dynamic: any number of them.
+        calibrated: precisions that take their ranges from calibration images.
+    """
+
+    inputs: tuple[str, ...] = ("uint8", "float")
+    outputs: tuple[str, ...] = ("labels", "logits")
+    batch: bool = False
+    dynamic: bool = False
+    calibrated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is asked for: ends as in `LabelMapper`, frames a call, or any number of them."""
+
+    input: str
+    output: str
+    batch: int = 1
+    dynamic: bool = False
+
+
+@dataclass(frozen=True)
 class BuildContext:
-    """What a target needs beside the network: the precision asked for, and an empty folder for its files."""
+    """What a target needs beside the network.
+
+    Args:
+        precision: the one asked for. folder: empty, for its files.
+        shape: of the batch; its ends are the network's.
+        calibration: yields network inputs `[batch, ...]`, as the device would make them; None without.
+    """
 
     precision: str
     folder: Path
+    shape: Shape = Shape("uint8", "labels")
+    calibration: Callable[[], Iterator[npt.NDArray[Any]]] | None = None
 
 
 class Target(Protocol):
-    """What a module of this folder offers.
+    """What a module of this folder offers; the last three functions only where the default does not serve.
 
     Attributes:
-        NAME: the module's own name. PRECISIONS: those that `build` makes. BUDGET: one for each of them.
+        NAME: the module's own name. BUDGET: one for each of its PRECISIONS.
         EXTENSION: suffix of its main file. RUNTIME: the `deploy.runtimes` entry that executes its artifacts.
+        MIN_VERSION: the oldest version of that runtime that can, or None.
+        TOOLS: distributions whose versions shape its artifacts.
         PROOF: the word that a passed parity earns: executed, evaluated or built.
+        SUPPORT: what it can be asked for. RULES: what its artifacts may be made of.
     """
 
     NAME: str
@@ -61,7 +105,11 @@ class Target(Protocol):
     BUDGET: Mapping[str, Budget]
     EXTENSION: str
     RUNTIME: str
+    MIN_VERSION: str | None
+    TOOLS: tuple[str, ...]
     PROOF: str
+    SUPPORT: Support
+    RULES: GraphRules
 
     def requires(self) -> str | None:
         """Why this target cannot build here, or None."""
@@ -69,8 +117,17 @@ class Target(Protocol):
     def build(self, net: LabelMapper, context: BuildContext) -> dict[str, Path]:
         """Write the artifact into `context.folder`; returns its files by their path in the bundle."""
 
+    def count_ops(self, files: Mapping[str, Path]) -> Counter[str]:
+        """Operators of a built artifact by type, as `RULES` names them."""
+
     def expose_logits(self, files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:
         """The same artifact cut at the head's logits, for error figures. Optional: only where it is cheap."""
+
+    def adapt_manifest(self, manifest: Manifest) -> Manifest:
+        """Optional: tensors that differ from the network's (layout, dtype), options of the runtime."""
+
+    def open_proof(self, bundle: Bundle, threads: int | None) -> RuntimeSession:
+        """Optional: what runs the artifact here, where that is not `RUNTIME` itself (evaluated, built)."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +162,31 @@ def find(name: str, precision: str) -> Target:
         expected = f"one of {', '.join(entry.target.PRECISIONS)}"
         raise InputError(f"unknown precision for {name}", got=precision, expected=expected)
     return entry.target
+
+
+def ask(target: Target, input: str | None, output: str | None, batch: int, dynamic: bool) -> Shape:
+    """What to build, the target's defaults filled in.
+
+    Raises:
+        InputError: the target does not support it.
+    """
+    support = target.SUPPORT
+    shape = Shape(input or support.inputs[0], output or support.outputs[0], batch, dynamic)
+    for option, value, known in (
+        ("input", shape.input, support.inputs),
+        ("output", shape.output, support.outputs),
+    ):
+        if value not in known:
+            raise InputError(f"{target.NAME} cannot build --{option}", got=value, expected=" or ".join(known))
+    if batch > 1 and not support.batch:
+        raise InputError(f"{target.NAME} cannot build --batch", got=batch, expected="1")
+    if dynamic and not support.dynamic:
+        raise InputError(
+            f"{target.NAME} cannot build --dynamic", expected="a fixed number of frames: --batch N"
+        )
+    if dynamic and batch > 1:
+        raise InputError("--dynamic and --batch", expected="one of them")
+    return shape
 
 
 def missing_packages(*modules: str) -> str | None:

@@ -6,11 +6,13 @@ plain ONNX, and `deploy.runtimes.onnxruntime` chooses how to run it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from export.targets import Budget, BuildContext, missing_packages
+from export.graphrules import GraphRules, Most
+from export.targets import Budget, BuildContext, Support, missing_packages
 
 if TYPE_CHECKING:
     from pipeline.models.labelmap import LabelMapper
@@ -28,7 +30,15 @@ BUDGET = {
 PRECISIONS = tuple(BUDGET)
 EXTENSION = ".onnx"
 RUNTIME = "onnxruntime"
+MIN_VERSION = "1.20"
+TOOLS = ("onnx", "onnxscript", "onnxruntime")
 PROOF = "executed"
+SUPPORT = Support()
+RULES = GraphRules(
+    allowed="Abs Add ArgMax Cast Clip Concat Conv Div Gelu HardSwish MatMul Mul Reciprocal ReduceMax "
+    "ReduceSum Relu Reshape Slice Softmax Split Sub Transpose Unsqueeze",
+    most={"Transpose": Most(2, linear=1, softmax=5)},
+)
 MODEL_FILE = "model.onnx"
 
 
@@ -49,3 +59,10 @@ def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> 
     from export.trace import cut_at_logits
 
     return {MODEL_FILE: cut_at_logits(files[MODEL_FILE], net, folder / MODEL_FILE)}
+
+
+def count_ops(files: Mapping[str, Path]) -> Counter[str]:
+    """ONNX operator types."""
+    import onnx
+
+    return Counter(node.op_type for node in onnx.load(files[MODEL_FILE]).graph.node)

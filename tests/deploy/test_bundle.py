@@ -157,7 +157,7 @@ def test_a_linked_bundle_folder_is_fine(copy: Path) -> None:
         (lambda v: v["inputs"][0].update(shape=[1, 24, 32, -3]), "tensor frame"),
         (lambda v: v["inputs"][0].update(dtype="complex64"), "tensor frame"),
         (lambda v: v["outputs"][0].update(shape=[1, 12, 16]), "output labels"),
-        (lambda v: v["outputs"][0].update(layout="NHWC", shape=[1, 24, 32, 3]), "output labels"),
+        (lambda v: v["outputs"][0].update(layout="NHWC", shape=[1, 24, 32, 4]), "output labels"),
         (lambda v: v.update(outputs=[]), "one input and one output"),
         (lambda v: v["classes"][1].update(id=2), "class ids"),
         (lambda v: v["classes"][1].update(name="red"), "class names"),

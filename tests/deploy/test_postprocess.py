@@ -121,6 +121,14 @@ def test_every_kind_of_output_becomes_labels() -> None:
     )
 
 
+def test_channels_last_logits_are_the_same_logits() -> None:
+    logits = np.random.default_rng(2).standard_normal((1, 3, 4, 6)).astype(np.float32)
+    last = np.ascontiguousarray(logits.transpose(0, 2, 3, 1))
+    spec = TensorSpec("y", "float32", last.shape, "NHWC")
+    expected = output_to_labels(logits, TensorSpec("y", "float32", logits.shape, "NCHW"), (16, 24))
+    np.testing.assert_array_equal(output_to_labels(last, spec, (16, 24)), expected)
+
+
 def test_pictures() -> None:
     labels = np.array([[0, 1], [255, 0]], np.uint8)
     colours = colourise(labels, CLASSES)

@@ -222,6 +222,8 @@ def test_float_input_matches_the_definition(picture: np.ndarray, dtype: str) -> 
     expected = ((picture / 255.0 - MEAN) / STD).transpose(2, 0, 1)[None]
     assert got.dtype == dtype and got.flags.c_contiguous
     np.testing.assert_allclose(got, expected, atol=2e-6 if dtype == "float32" else 3e-3)
+    last = prepare_input(picture, rule, TensorSpec("x", dtype, (1, 40, 60, 3), "NHWC"))
+    assert np.array_equal(last.transpose(0, 3, 1, 2), got) and last.flags.c_contiguous
 
 
 def test_in_graph_input_is_the_frame_itself(picture: np.ndarray) -> None:

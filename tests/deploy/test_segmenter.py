@@ -25,6 +25,7 @@ def test_every_file_in_the_folder_is_a_runtime(name: str) -> None:
     if reason is None:
         module = runtimes.load(name)
         assert all(callable(getattr(module.Session, method)) for method in ("run", "close", "versions"))
+        assert module.version()[0].isdigit()
 
 
 def test_unknown_and_missing_runtimes_are_refused(make_bundle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +34,19 @@ def test_unknown_and_missing_runtimes_are_refused(make_bundle: Any, monkeypatch:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install onnxruntime"):
         runtimes.load("onnxruntime")
+
+
+def test_a_runtime_too_old_for_the_bundle_is_refused(
+    make_bundle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = make_bundle(target=Target("onnxruntime", "fp32", min_version="1.20"))
+    installed = runtimes.load("onnxruntime")
+    for version in ("1.20", "1.20.0rc1", "2.0"):
+        monkeypatch.setattr(installed, "version", lambda version=version: version)
+        Segmenter(bundle).close()
+    monkeypatch.setattr(installed, "version", lambda: "1.9.1")
+    with pytest.raises(InputError, match=r"onnxruntime is too old here \| got 1.9.1 \| expected >= 1.20 \|"):
+        Segmenter(bundle)
 
 
 def test_label_network_answers_as_numpy_does(tiny_bundle: Bundle) -> None:

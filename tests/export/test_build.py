@@ -152,8 +152,10 @@ def test_an_artifact_with_other_weights_is_refused_and_not_written(
         (["--size", "360"], "HEIGHTxWIDTH"),
         (["--size", "0x480"], "HEIGHTxWIDTH"),
         (["--checkpoint", "no-such-run"], "no checkpoint 'no-such-run'"),
-        (["--input", "float16"], "unknown input"),
-        (["--output", "masks"], "unknown output"),
+        (["--input", "float16"], "onnxruntime cannot build --input | got float16 | expected uint8 or float"),
+        (["--output", "masks"], "onnxruntime cannot build --output | got masks | expected labels or logits"),
+        (["--batch", "2"], "onnxruntime cannot build --batch | got 2 | expected 1"),
+        (["--dynamic"], "onnxruntime cannot build --dynamic"),
         (["--final", "nearest"], "unknown final interpolation"),
         (["--data", "nowhere"], "no data folder nowhere"),
         (["--bogus"], "--bogus"),
@@ -179,7 +181,8 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(built, export_cli, monkeyp
 def test_record_in_the_bundle_names_every_input(built) -> None:
     record = json.loads(built.bundle.path("stage.json").read_text())
     assert set(record["inputs"]) == {"checkpoint", "pictures"}
-    assert set(record["settings"]) == {"target", "precision", "input", "output", "final", "size", "tools"}
+    ends, shape = {"input", "output", "final"}, {"size", "batch", "dynamic"}
+    assert set(record["settings"]) == {"target", "precision", "tools"} | ends | shape
     assert str(built.home) not in json.dumps(record)
 
 

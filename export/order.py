@@ -1,0 +1,38 @@
+"""An order: all that is to be built, from what and for what, as the command line asked for it.
+
+Refuses to know how it is built (`export/assemble.py`) and whether that is needed (`export/record.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from export.calibration_images import CalibrationImages
+from export.pictures import Pictures
+from export.source import Source
+from export.targets import Budget, Shape, Target
+
+
+@dataclass(frozen=True)
+class Order:
+    """A checkpoint for a target, compared on pictures.
+
+    Args:
+        final: last upsampling, as in `LabelMapper`. calibration: None for precisions without.
+    """
+
+    source: Source
+    target: Target
+    precision: str
+    shape: Shape
+    final: str
+    pictures: Pictures
+    calibration: CalibrationImages | None = None
+
+    def __str__(self) -> str:
+        return f"{self.source.name} for {self.target.NAME} {self.precision}"
+
+    @property
+    def budget(self) -> Budget:
+        """What the target allows in this precision."""
+        return self.target.BUDGET[self.precision]
