@@ -1,6 +1,8 @@
 """The CSV log of a training: one row every few steps, and one at each validation.
 
-After a resume it is cut back to the length it had at the checkpoint, so that no step is logged twice.
+`seconds` is wall time since the row before (steps, waiting for data, validation, checkpoints), so its sum is
+what the training took, however often it was interrupted. After a resume the log is cut back to the length it
+had at the checkpoint, so that no step is logged twice.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pathlib import Path
 
 from deploy.errors import InputError
 
-COLUMNS = ("step", "epoch", "lr", "loss", "images_per_s", "val_miou", "val_pixel_accuracy")
+COLUMNS = ("step", "epoch", "lr", "loss", "images_per_s", "val_miou", "val_pixel_accuracy", "seconds")
 
 
 class Logbook:
@@ -33,6 +35,7 @@ class Logbook:
             self._file.seek(0, os.SEEK_END)
         except OSError as error:
             raise InputError(f"cannot write {path}", got=error.strerror) from error
+        self.columns = self._header() or COLUMNS
         if not self._file.tell():
             self._write(COLUMNS)
 
@@ -40,7 +43,7 @@ class Logbook:
         """One row; columns not given stay empty."""
         unknown = set(values) - set(COLUMNS)
         assert not unknown, unknown
-        self._write([_text(values.get(name)) for name in COLUMNS])
+        self._write([_text(values.get(name)) for name in self.columns])
 
     def length(self) -> int:
         """Bytes so far, all of them on disk when this returns."""
@@ -55,6 +58,13 @@ class Logbook:
         """Write what is buffered."""
         self.length()
         self._file.close()
+
+    def _header(self) -> list[str]:
+        """Columns of a log that goes on (it may be older than this program), empty for a new one."""
+        self._file.seek(0)
+        line = self._file.readline().decode("utf-8", "replace").rstrip("\n")
+        self._file.seek(0, os.SEEK_END)
+        return line.split(",") if line else []
 
     def _write(self, row: tuple[str, ...] | list[str]) -> None:
         text = io.StringIO()

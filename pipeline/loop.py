@@ -39,6 +39,7 @@ class Standing:
     best_step: int = 0
     loss_sum: float = 0.0  # since the last row of the log
     loss_count: int = 0
+    seconds: float = 0.0  # since the last row of the log, without the current stretch
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Training:
             KeyboardInterrupt: asked to stop; the state is stored.
         """
         self.log = Logbook(self.folder / LOG, self.log_length)
-        self.saved_at = monotonic()
+        self.saved_at = self.counted_at = monotonic()
         try:
             with (
                 listening() as interrupt,
@@ -143,14 +144,31 @@ class Training:
             lr=self._rate(),
             loss=now.loss_sum / now.loss_count,
             images_per_s=self.speed.rate,
+            seconds=self._seconds(),
         )
         now.loss_sum, now.loss_count = 0.0, 0
+
+    def _count_time(self) -> None:
+        """Add the wall time since this was last called to the standing."""
+        before, self.counted_at = self.counted_at, monotonic()
+        self.standing.seconds += self.counted_at - before
+
+    def _seconds(self) -> float:
+        """Wall time since the last row, which is what a new row is for."""
+        self._count_time()
+        seconds, self.standing.seconds = self.standing.seconds, 0.0
+        return seconds
 
     def _validate(self) -> None:
         """Evaluate the average; write last.safetensors, and best.safetensors if it is the best so far."""
         now, model = self.standing, self.learner.average.model
         result = self.validate(model, self.display.walk).summary()
-        self.log.add(step=now.step, val_miou=result["miou"], val_pixel_accuracy=result["pixel_accuracy"])
+        self.log.add(
+            step=now.step,
+            val_miou=result["miou"],
+            val_pixel_accuracy=result["pixel_accuracy"],
+            seconds=self._seconds(),
+        )
         meta = self.describe({**result, "split": self.recipe.data.val_split, "step": now.step})
         miou = -1.0 if result["miou"] is None else result["miou"]
         better = miou > now.best_miou or not now.best_step
@@ -164,6 +182,7 @@ class Training:
         )
 
     def _save(self) -> None:
+        self._count_time()
         state = {
             "key": self.key,
             "step": self.standing.step,

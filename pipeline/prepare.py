@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             options.setdefault(option.name, option)
             users.setdefault(option.name, []).append(kind)
     for name, option in options.items():
-        note = f"{option.help} ({', '.join(users[name])}; default {_shown(option.default)})"
+        note = f"{option.help} ({', '.join(users[name])}; {_default(option.default)})"
         parser.add_argument(f"--{name}", metavar=name.upper(), help=note)
 
 
@@ -57,18 +57,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _default(value: Any) -> str:
+    if value is None:
+        return "required"
+    return "default " + ("x".join(map(str, value)) if isinstance(value, tuple) else str(value))
 
 
 def _request(args: argparse.Namespace, kind: ModuleType) -> dict[str, Any]:
-    """Values of the kind's options; an option that only other kinds have is refused."""
+    """Values of the kind's options; refused: an option that only other kinds have, a required one missing."""
     own = {option.name: option for option in kind.OPTIONS}
     for name in sorted(_all_option_names() - set(own)):
         if getattr(args, name, None) is not None:
             known = ", ".join(f"--{option}" for option in own) or "none"
             raise InputError(f"--{name} is no option of kind {args.kind!r}", expected=known)
     given = {name: getattr(args, name, None) for name in own}
+    for name, option in own.items():
+        if given[name] is None and option.default is None:
+            raise InputError(f"kind {args.kind!r} needs --{name}", expected=option.help)
     return {
         name: option.default if given[name] is None else option.parse(given[name])
         for name, option in own.items()

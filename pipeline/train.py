@@ -1,8 +1,9 @@
 """`python -m pipeline train`: recipe and labelled folder -> checkpoints, log, pictures in runs/NAME/train.
 
-    best.safetensors last.safetensors    averaged weights with their description; equal inputs give equal
-    bytes state.pt state.previous.pt           to go on after a kill (state.py)
-    log.csv curves.png samples.png samples/{images,masks}/*.png recipe.json stage.json
+    best.safetensors last.safetensors    averaged weights with their description; equal inputs: equal bytes
+    state.pt state.previous.pt           to go on after a kill (state.py)
+    log.csv machines.json                loss, mIoU and seconds (logbook.py); where it ran (machines.py)
+    curves.png samples.png samples/{images,masks}/*.png recipe.json stage.json
 
 The same command on a finished run with equal inputs says "cached", on an unfinished one goes on. The label
 gate runs first. This module decides and connects; each part has its own.
@@ -125,6 +126,7 @@ def _train(job: Job, folder: Path, args: argparse.Namespace) -> None:
 
 def _open(job: Job, folder: Path, fresh: bool, device: torch.device, report: LabelReport) -> Training:
     """The training in its folder: a new one, or one that goes on."""
+    from pipeline.machines import note_machine
     from pipeline.state import has_state, load_state
 
     if (folder / artifact.DONE).exists() or (fresh and folder.exists()):
@@ -139,6 +141,7 @@ def _open(job: Job, folder: Path, fresh: bool, device: torch.device, report: Lab
         print(f"going on after step {training.standing.step} of {job.recipe.train.steps}")
     else:
         artifact.begin(folder, job.stage)
+    note_machine(folder, training.standing.step, device)
     return training
 
 

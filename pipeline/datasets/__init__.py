@@ -1,6 +1,7 @@
 """Where labelled folders come from: this directory is the registry of data set kinds.
 
-Every module here except `folder` and `gate` is a kind, and its file name is the name after `prepare --kind`.
+Every module here except `folder`, `gate` and `published` is a kind; its file name is the name after
+`prepare --kind`.
 A kind turns something (nothing but a seed, or a download in its published layout) into a labelled folder:
 
     VERSION: int                      raise it when the same request gives other bytes
@@ -26,19 +27,26 @@ from deploy.errors import InputError
 if TYPE_CHECKING:
     from pipeline.datasets.folder import LabelledFolder
 
-_NOT_A_KIND = ("folder", "gate")
+_NOT_A_KIND = ("folder", "gate", "published")
 
 Progress = Callable[[int, int], None]  # (done, total)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One thing a kind can be asked: its name (`--name`), a line of help, a default, a parser of the text."""
+    """One thing a kind can be asked: `--name`, a line of help, default (None: required), the text's parser."""
 
     name: str
     help: str
     default: Any
     parse: Callable[[str], Any] = str
+
+
+def _absolute(text: str) -> str:
+    return str(Path(text).resolve())
+
+
+SOURCE = Option("source", "the data set as published, unpacked", None, _absolute)
 
 
 def kinds() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import torch
 
 from deploy.errors import InputError
 from pipeline.logbook import Logbook, read_log
+from pipeline.machines import note_machine, read_machines
 from pipeline.state import has_state, load_state, save_state
 
 
@@ -99,3 +100,21 @@ def test_the_log_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     assert read_log(path) == [{"step": 1.0, "loss": 0.5}, {"step": 2.0, "loss": 0.25}]
     Logbook(path).close()
     assert read_log(path) == []
+
+
+def test_a_log_with_fewer_columns_goes_on_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("step,epoch,loss\n1,0,0.5\n")
+    log = Logbook(path, path.stat().st_size)
+    log.add(step=2, loss=0.25, seconds=3.0)
+    log.close()
+    assert path.read_text() == "step,epoch,loss\n1,0,0.5\n2,,0.25\n"
+
+
+def test_machines_after_a_lost_stretch_are_not_counted(tmp_path: Path) -> None:
+    for step in (0, 40, 20):  # the second start's steps were lost: the third goes on before it
+        note_machine(tmp_path, step, torch.device("cpu"))
+    assert [entry["after_step"] for entry in read_machines(tmp_path)] == [0, 20]
+    (tmp_path / "machines.json").write_text('[{"after_step": "1"}]')
+    with pytest.raises(InputError, match=r"machines\.json is damaged"):
+        read_machines(tmp_path)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from time import monotonic, sleep
 
 import cv2
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from deploy.labels import list_pairs, read_dataset, read_mask
 from deploy.preprocess import read_image
 from pipeline.logbook import read_log
+from pipeline.machines import read_machines
 from pipeline.models.checkpoints import load_checkpoint, read_meta, resolve_checkpoint
 
 FILES = {
@@ -22,6 +24,7 @@ FILES = {
     "state.pt",
     "state.previous.pt",
     "log.csv",
+    "machines.json",
     "curves.png",
     "samples.png",
     "samples",
@@ -163,20 +166,26 @@ def test_ctrl_c_writes_a_checkpoint_and_exits_130(
     from pipeline.learner import Learner
 
     command = ("train", "--recipe", recipe, "--data", make_data(), "--threads", 1)
-    step = Learner.step
+    step, slow, folder = Learner.step, 0.05, tmp_path / "runs/tiny/train"
 
     def interrupted(self, number, *batch):
-        if number == 4:
+        sleep(slow)
+        if number == 4 and not read_machines(folder)[1:]:
             os.kill(os.getpid(), signal.SIGINT)  # in the middle of a step
         return step(self, number, *batch)
 
     monkeypatch.setattr(Learner, "step", interrupted)
+    began = monotonic()
     assert pipeline(*command) == 130
-    monkeypatch.setattr(Learner, "step", step)
     assert "stopped after step 5" in capsys.readouterr().out
-    assert not (tmp_path / "runs/tiny/train/stage.json").exists()
+    assert not (folder / "stage.json").exists()
     assert pipeline(*command) == 0
     assert "going on after step 5 of 6" in capsys.readouterr().out
+    logged = sum(row["seconds"] for row in read_log(folder / "log.csv"))
+    assert 6 * slow < logged < monotonic() - began, "the steps of both processes, and no pause between them"
+    first, second = read_machines(folder)
+    assert (first["after_step"], second["after_step"]) == (0, 5) and first["threads"] == 1
+    assert first["machine"]["cores"] >= 1 and first["versions"]["torch"]
 
 
 def test_a_loss_that_is_no_number_stops_the_training(pipeline, make_data, recipe, capsys) -> None:
