@@ -1,17 +1,15 @@
 """`python -m pipeline evaluate`: accuracy of a checkpoint on a labelled split.
 
-mIoU is at the masks' own size, from one confusion matrix over all images, through the deployed path
-(predict.py): an exported artifact must give the same. Training validates with the same function.
+mIoU is at the masks' own size, from one confusion matrix over all images (accuracy.py), through the deployed
+path (predict.py): an exported artifact must give the same. --flip and --scales (off by default) leave that
+path, and the result says so.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,72 +17,16 @@ from deploy.errors import InputError
 from deploy.options import count, parse_size
 
 if TYPE_CHECKING:
+    import torch
+
     from deploy.labels import DatasetInfo
     from deploy.manifest import Preprocess
-    from deploy.metrics import ConfusionMatrix
+    from pipeline.accuracy import Evaluation, Timed
+    from pipeline.datasets.folder import LabelledFolder
     from pipeline.models.checkpoints import CheckpointMeta
-    from pipeline.predict import Predictor
-    from pipeline.samples import Pairs
+    from pipeline.models.efficientvit import EfficientViTSeg
 
-Walk = Callable[[Sequence[int]], Iterator[int]]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Accuracy over a split: `matrix` rows are truth; `latency_ms`: one an image (the first left out)."""
-
-    matrix: ConfusionMatrix
-    classes: tuple[str, ...]
-    images: int
-    latency_ms: tuple[float, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """`miou`, `iou` by class name, `pixel_accuracy`, `images`; None where nothing was counted."""
-        iou = zip(self.classes, self.matrix.iou().tolist(), strict=True)
-        return {
-            "miou": _figure(self.matrix.miou()),
-            "iou": {name: _figure(value) for name, value in iou},
-            "pixel_accuracy": _figure(self.matrix.pixel_accuracy()),
-            "images": self.images,
-        }
-
-    def latency(self) -> dict[str, float]:
-        """Percentiles of the time from decoded frame to label map, in ms."""
-        import numpy as np
-
-        p50, p90, p99 = np.percentile(self.latency_ms, [50, 90, 99]).tolist()
-        return {"p50": p50, "p90": p90, "p99": p99, "mean": float(np.mean(self.latency_ms))}
-
-
-def evaluate(
-    predict: Predictor,
-    pairs: Pairs,
-    info: DatasetInfo,
-    walk: Walk = iter,
-    files: Sequence[object] = (),
-) -> Evaluation:
-    """Predict every image of `pairs` once and compare with its mask.
-
-    Args:
-        walk: turns the indices into an iterator over them (to show progress).
-        files: names of the masks, for errors.
-
-    Raises:
-        InputError: a mask holds ids that are not declared (its file is named).
-    """
-    from deploy.metrics import ConfusionMatrix
-
-    matrix = ConfusionMatrix(len(info.classes), info.ignore_index)
-    times = []
-    for index in walk(range(len(pairs))):
-        image, mask = pairs[index]
-        labels, taken = predict.timed(image)
-        try:
-            matrix.update(labels, mask)
-        except InputError as error:
-            raise InputError(f"{files[index] if files else f'mask {index}'}: {error}") from error
-        times.append(taken)
-    return Evaluation(matrix, info.classes, len(pairs), tuple(times[1:] or times))
+WORST = 8
 
 
 def preprocess_of(meta: CheckpointMeta, where: object, size: tuple[int, int] | None = None) -> Preprocess:
@@ -130,11 +72,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=count, metavar="N", help="CPU threads (default: all cores)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    parser.add_argument("--flip", action="store_true", help="average with the mirrored image's answer")
+    parser.add_argument(
+        "--scales", type=scales, default=(1.0,), metavar="S,S", help="average over sizes, e.g. 0.75,1,1.25"
+    )
+    parser.add_argument(
+        "--pictures", type=Path, metavar="DIR", help="draw the confusion matrix and the worst images there"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON (- for stdout)")
 
 
+def scales(text: str) -> tuple[float, ...]:
+    """argparse type: one to ten numbers from 0.1 to 4, separated by commas."""
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not 1 <= len(values) <= 10 or not all(0.1 <= value <= 4 for value in values):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of scales from 0.1 to 4, such as 0.75,1,1.25"
+        )
+    return values
+
+
 def run(args: argparse.Namespace) -> int:
-    """Evaluate, print a table, and write the JSON file."""
+    """Evaluate, print a table, and write the JSON file and the pictures."""
     from deploy.files import write_json
 
     result = measure(args)
@@ -142,18 +104,21 @@ def run(args: argparse.Namespace) -> int:
         write_json(args.json, result)
     if args.json != "-":
         _print(result)
+        if args.pictures:
+            print(f"pictures: {args.pictures}")
     return 0
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole evaluation as a JSON object."""
+    """The whole evaluation as a JSON object; draws the pictures if they are wanted."""
     from deploy.files import sha256_file
     from deploy.labels import dataset_digest
     from deploy.progress import track
+    from pipeline.accuracy import evaluate
     from pipeline.datasets import open_dataset
     from pipeline.device import pick_device, set_threads, versions
+    from pipeline.mistakes import draw_mistakes
     from pipeline.models.checkpoints import load_checkpoint, resolve_checkpoint
-    from pipeline.predict import Predictor
 
     threads = set_threads(args.threads)
     path = resolve_checkpoint(args.checkpoint)
@@ -161,21 +126,51 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     dataset = open_dataset(args.data, args.split)
     require_classes(meta, dataset.info, args.data)
     rule = preprocess_of(meta, path, args.size)
-    predict = Predictor(model, rule, pick_device(args.device))
-    predict(dataset[0][0])  # warm-up
+    device = pick_device(args.device)
+    predict = _predictor(model, rule, args, device)
+    predict.timed(dataset[0][0])  # warm-up
     files = [pair.mask for pair in dataset.pairs]
     done = evaluate(predict, dataset, dataset.info, lambda indices: track(indices, "evaluate"), files)
+    if args.pictures:
+        draw_mistakes(args.pictures, done, done.worst(WORST), predict, dataset)
     return {
-        **done.summary(),
-        "latency_ms": done.latency(),
+        **_figures(done, dataset),
         "size": list(rule.size),
+        "looks": {"scales": list(args.scales), "flip": args.flip},
         "checkpoint": {"file": str(path), "sha256": sha256_file(path)},
         "model": meta.model,
         "dataset": {"name": dataset.info.name, "split": args.split, "sha256": dataset_digest(dataset.pairs)},
-        "device": str(predict.device),
+        "device": str(device),
         "threads": threads,
         "versions": versions(),
         "command": shlex.join(["python", "-m", "pipeline", *sys.argv[1:]]),
+    }
+
+
+def _predictor(
+    model: EfficientViTSeg, rule: Preprocess, args: argparse.Namespace, device: torch.device
+) -> Timed:
+    """The deployed path, or several looks at each image if they are asked for."""
+    from pipeline.multiscale import MultiScale
+    from pipeline.predict import Predictor
+
+    if args.flip or args.scales != (1.0,):
+        return MultiScale(model, rule, args.scales, args.flip, device)
+    return Predictor(model, rule, device)
+
+
+def _figures(done: Evaluation, dataset: LabelledFolder) -> dict[str, Any]:
+    """All that was counted and timed."""
+    from pipeline.bootstrap import miou_interval
+
+    miou = done.image_miou()
+    worst = [{"image": dataset.pairs[i].image.name, "miou": float(miou[i])} for i in done.worst(WORST)]
+    return {
+        **done.summary(),
+        "miou_interval": miou_interval(done.hits, done.unions),
+        "confusion": done.matrix.matrix.tolist(),
+        "worst": worst,
+        "latency_ms": done.latency(),
     }
 
 
@@ -184,9 +179,11 @@ def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from pipeline.accuracy import shown
+
     data, size = result["dataset"], "x".join(map(str, result["size"]))
     where = f"{data['name']} {data['split']}: {result['images']} images, {size}"
-    print(f"{result['checkpoint']['file']} on {where}")
+    print(f"{result['checkpoint']['file']} on {where}{_looks(result['looks'])}")
     table = Table(box=SIMPLE)
     table.add_column("class")
     table.add_column("IoU", justify="right")
@@ -197,12 +194,20 @@ def _print(result: dict[str, Any]) -> None:
     table.add_row("pixel accuracy", shown(result["pixel_accuracy"]))
     table.add_row("ms an image (p50)", f"{result['latency_ms']['p50']:.1f}")
     Console().print(table)
+    interval = result["miou_interval"]
+    if interval:
+        print(
+            f"{interval['level']:.0%} interval of mIoU {shown(interval['low'])} to {shown(interval['high'])}"
+        )
+        print(f"  ({interval['resamples']} bootstrap resamples; {interval['note']})")
+    print("worst images: " + ", ".join(f"{w['image']} {w['miou']:.3f}" for w in result["worst"][:3]))
 
 
-def shown(value: float | None) -> str:
-    """A share to four digits; `-` for a class that occurs nowhere."""
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _figure(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _looks(looks: dict[str, Any]) -> str:
+    """What was done beyond the deployed path, if anything."""
+    if looks == {"scales": [1.0], "flip": False}:
+        return ""
+    flip = " and mirrored" if looks["flip"] else ""
+    return (
+        f"; averaged over scales {', '.join(f'{s:g}' for s in looks['scales'])}{flip}: no exported model does"
+    )

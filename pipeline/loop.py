@@ -15,9 +15,9 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from deploy.errors import GateError
+from pipeline.accuracy import Evaluation, Walk, shown
 from pipeline.config import Recipe
 from pipeline.display import Display
-from pipeline.evaluate import Evaluation, Walk, shown
 from pipeline.interrupt import listening
 from pipeline.learner import Learner
 from pipeline.loader import Batch, TrainLoader

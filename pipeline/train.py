@@ -23,9 +23,9 @@ from pipeline.artifact import Stage, changed_outputs, changes, read_record
 if TYPE_CHECKING:
     import torch
 
+    from pipeline.accuracy import Evaluation, Walk
     from pipeline.config import Recipe
     from pipeline.datasets.gate import LabelReport
-    from pipeline.evaluate import Evaluation, Walk
     from pipeline.job import Job
     from pipeline.loop import Training
     from pipeline.models.efficientvit import EfficientViTSeg
@@ -147,8 +147,8 @@ def _open(job: Job, folder: Path, fresh: bool, device: torch.device, report: Lab
 
 def build(job: Job, folder: Path, device: torch.device, report: LabelReport) -> Training:
     """A training at its first step, all parts connected."""
+    from pipeline.accuracy import evaluate
     from pipeline.device import make_deterministic
-    from pipeline.evaluate import evaluate
     from pipeline.learner import Learner
     from pipeline.loader import TrainLoader
     from pipeline.loop import Training

@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]  # (done, total)
 
 @dataclass(frozen=True)
 class Option:
-    """One thing a kind can be asked: `--name`, a line of help, default (None: required), the text's parser."""
+    """One thing a kind can be asked: `--name`, a line of help, default (None: required), the parser."""
 
     name: str
     help: str

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import accuracy_score, confusion_matrix, jaccard_score
 from torchmetrics.classification import MulticlassJaccardIndex
 
 from deploy.errors import InputError
@@ -54,6 +54,37 @@ def test_iou_matches_torchmetrics() -> None:
     expected = jaccard(torch.from_numpy(prediction).long(), torch.from_numpy(target).long()).numpy()
     np.testing.assert_allclose(matrix.iou(), expected, atol=1e-7)
     assert matrix.miou() == pytest.approx(expected.mean(), abs=1e-7)
+
+
+@pytest.mark.parametrize("ignore", [None, 6, 255])
+@pytest.mark.parametrize("seed", range(5))
+def test_random_sets_with_absent_classes_match_sklearn_and_torchmetrics(
+    seed: int, ignore: int | None
+) -> None:
+    """Six classes of which one is nowhere, one only in the truth and one only in the prediction."""
+    rng = np.random.default_rng(seed)
+    truth = rng.choice([0, 1, 2, 4], (5, 19, 13)).astype(np.uint8)
+    guess = np.where(rng.random(truth.shape) < 0.6, truth, rng.choice([0, 1, 2, 5], truth.shape))
+    guess = np.where(guess == 4, 0, guess).astype(np.uint8)
+    if ignore is not None:
+        truth[rng.random(truth.shape) < 0.2] = ignore
+    matrix = ConfusionMatrix(6, ignore)
+    for one, other in zip(guess, truth, strict=True):
+        matrix.update(one, other)
+    iou, kept = matrix.iou(), truth != (-1 if ignore is None else ignore)
+    assert math.isnan(iou[3]) and iou[4] == iou[5] == 0 and (iou[:3] > 0.3).all()
+    there = [0, 1, 2, 4, 5]
+    by_sklearn = jaccard_score(truth[kept], guess[kept], labels=there, average=None, zero_division=0)
+    np.testing.assert_allclose(iou[there], by_sklearn, atol=1e-12)
+    assert matrix.miou() == pytest.approx(by_sklearn.mean(), abs=1e-12)
+    assert matrix.pixel_accuracy() == pytest.approx(accuracy_score(truth[kept], guess[kept]), abs=1e-12)
+    tensors = torch.from_numpy(guess).long(), torch.from_numpy(truth).long()
+    by_class = MulticlassJaccardIndex(6, average="none", ignore_index=ignore)(*tensors).numpy()
+    np.testing.assert_allclose(iou[there], by_class[there], atol=1e-6)
+    mean = MulticlassJaccardIndex(6, average="macro", ignore_index=ignore)(
+        *tensors
+    )  # leaves class 3 out, too
+    assert matrix.miou() == pytest.approx(float(mean), abs=1e-6)
 
 
 def test_accumulated_over_the_set_not_averaged_per_image() -> None:

@@ -13,8 +13,8 @@ from torchmetrics import JaccardIndex
 
 from deploy.manifest import Preprocess
 from deploy.preprocess import read_image
+from pipeline.accuracy import evaluate, shown
 from pipeline.datasets import open_dataset
-from pipeline.evaluate import evaluate, shown
 from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
 from pipeline.models.efficientvit import create_model
 from pipeline.normalise import MEAN, STD, Normalise
@@ -74,6 +74,32 @@ def test_the_command_agrees_with_the_long_way(pipeline, make_data, checkpoint, t
     assert result["latency_ms"]["p50"] > 0 and f"{result['miou']:.4f}" in said
     assert pipeline("evaluate", "--checkpoint", checkpoint, "--data", data, "--json", "-") == 0
     assert json.loads(capsys.readouterr().out)["miou"] == result["miou"]
+
+
+def test_pictures_looks_worst_images_and_the_interval(
+    pipeline, make_data, checkpoint, tmp_path, capsys
+) -> None:
+    command = ("evaluate", "--checkpoint", checkpoint, "--data", make_data(val=10), "--pictures", "drawn")
+    assert pipeline(*command, "--flip", "--scales", "0.5,1", "--json", "out.json") == 0
+    said = capsys.readouterr().out
+    assert "averaged over scales 0.5, 1 and mirrored" in said and "pictures: drawn" in said
+    assert "95% interval of mIoU" in said and "frames of one video are not" in said
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["looks"] == {"scales": [0.5, 1.0], "flip": True}
+    assert result["miou_interval"]["low"] <= result["miou"] <= result["miou_interval"]["high"]
+    matrix = np.array(result["confusion"])
+    assert matrix.sum() == 10 * 48 * 64
+    assert np.trace(matrix) / matrix.sum() == pytest.approx(result["pixel_accuracy"])
+    worst = [entry["miou"] for entry in result["worst"]]
+    assert len(worst) == 8 and worst == sorted(worst) and result["worst"][0]["image"] in said
+    sheet, confusion = (read_image(tmp_path / "drawn" / name) for name in ("worst.png", "confusion.png"))
+    assert sheet.shape[0] > 8 * 192 and sheet.std() > 10 and confusion.std() > 10
+
+
+@pytest.mark.parametrize("scales", ["", "0", "1,x", "9", "nan", "1,,2"])
+def test_wrong_scales_are_refused(pipeline, make_data, checkpoint, capsys, scales) -> None:
+    assert pipeline("evaluate", "--checkpoint", checkpoint, "--data", make_data(), "--scales", scales) == 2
+    assert "such as 0.75,1,1.25" in capsys.readouterr().err
 
 
 def test_images_of_another_size_are_measured_at_their_own(make_data, checkpoint) -> None:

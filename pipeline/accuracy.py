@@ -1,0 +1,119 @@
+"""Accuracy of a predictor over labelled pairs, at the masks' own size, from one confusion matrix.
+
+Training validates and `evaluate` measures with this one function. Counts are kept image by image, too, for
+the worst images and for an interval over images. Refuses to know models and files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from deploy.errors import InputError
+from deploy.metrics import ConfusionMatrix
+
+if TYPE_CHECKING:
+    from deploy.labels import DatasetInfo, Labels
+    from deploy.preprocess import Image
+    from pipeline.samples import Pairs
+
+Walk = Callable[[Sequence[int]], Iterator[int]]
+Counts = npt.NDArray[np.int64]
+
+
+class Timed(Protocol):
+    """A predictor: `[H, W, 3]` uint8 RGB -> `[H, W]` uint8 label map, and the milliseconds it took."""
+
+    def timed(self, image: Image, /) -> tuple[Labels, float]: ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Accuracy over a split.
+
+    Attributes:
+        matrix: rows are truth; classes: names; latency_ms: one an image, the first (warm-up) left out.
+        hits: `[N, C]` pixels of each image that are right; unions: `[N, C]` pixels of truth or prediction.
+    """
+
+    matrix: ConfusionMatrix
+    classes: tuple[str, ...]
+    latency_ms: tuple[float, ...]
+    hits: Counts
+    unions: Counts
+
+    @property
+    def images(self) -> int:
+        """How many."""
+        return len(self.hits)
+
+    def summary(self) -> dict[str, Any]:
+        """`miou`, `iou` by class name, `pixel_accuracy`, `images`; None where nothing was counted."""
+        iou = zip(self.classes, self.matrix.iou().tolist(), strict=True)
+        return {
+            "miou": _figure(self.matrix.miou()),
+            "iou": {name: _figure(value) for name, value in iou},
+            "pixel_accuracy": _figure(self.matrix.pixel_accuracy()),
+            "images": self.images,
+        }
+
+    def latency(self) -> dict[str, float]:
+        """Percentiles of the time from decoded frame to label map, in ms."""
+        p50, p90, p99 = np.percentile(self.latency_ms, [50, 90, 99]).tolist()
+        return {"p50": p50, "p90": p90, "p99": p99, "mean": float(np.mean(self.latency_ms))}
+
+    def image_miou(self) -> npt.NDArray[np.float64]:
+        """`[N]` mean IoU of each image over the classes it shows or is given; nan without labelled pixels."""
+        shown = self.unions > 0
+        iou = np.divide(self.hits, self.unions, out=np.zeros(self.hits.shape), where=shown)
+        counted = shown.sum(axis=1)
+        return np.divide(iou.sum(axis=1), counted, out=np.full(len(iou), np.nan), where=counted > 0)
+
+    def worst(self, count: int) -> list[int]:
+        """Indices of the images with the lowest mean IoU, the worst first; images without labels left out."""
+        order = np.argsort(self.image_miou(), kind="stable")  # nan sorts last
+        return [int(i) for i in order[:count] if self.unions[i].any()]
+
+
+def evaluate(
+    predict: Timed, pairs: Pairs, info: DatasetInfo, walk: Walk = iter, files: Sequence[object] = ()
+) -> Evaluation:
+    """Predict every image of `pairs` once and compare with its mask.
+
+    Args:
+        walk: turns the indices into an iterator over them (to show progress).
+        files: names of the masks, for errors.
+
+    Raises:
+        InputError: a mask holds ids that are not declared (its file is named).
+    """
+    total = ConfusionMatrix(len(info.classes), info.ignore_index)
+    hits, unions = (np.zeros((len(pairs), total.classes), np.int64) for _ in range(2))
+    times = []
+    for index in walk(range(len(pairs))):
+        image, mask = pairs[index]
+        labels, taken = predict.timed(image)
+        one = ConfusionMatrix(total.classes, total.ignore_index)
+        try:
+            one.update(labels, mask)
+        except InputError as error:
+            raise InputError(f"{files[index] if files else f'mask {index}'}: {error}") from error
+        total.merge(one)
+        hits[index] = np.diagonal(one.matrix)
+        unions[index] = one.matrix.sum(0) + one.matrix.sum(1) - hits[index]
+        times.append(taken)
+    return Evaluation(total, info.classes, tuple(times[1:] or times), hits, unions)
+
+
+def shown(value: float | None) -> str:
+    """A share to four digits; `-` for a class that occurs nowhere."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _figure(value: float) -> float | None:
+    return None if math.isnan(value) else value
