@@ -81,9 +81,7 @@ def test_random_sets_with_absent_classes_match_sklearn_and_torchmetrics(
     tensors = torch.from_numpy(guess).long(), torch.from_numpy(truth).long()
     by_class = MulticlassJaccardIndex(6, average="none", ignore_index=ignore)(*tensors).numpy()
     np.testing.assert_allclose(iou[there], by_class[there], atol=1e-6)
-    mean = MulticlassJaccardIndex(6, average="macro", ignore_index=ignore)(
-        *tensors
-    )  # leaves class 3 out, too
+    mean = MulticlassJaccardIndex(6, average="macro", ignore_index=ignore)(*tensors)  # without class 3
     assert matrix.miou() == pytest.approx(float(mean), abs=1e-6)
 
 

@@ -40,7 +40,7 @@ def test_one_plain_look_is_the_deployed_path(model, frame) -> None:
 
 
 def test_looks_are_averaged_as_probabilities(model, frame) -> None:
-    """The long way: every look by torch's interpolation, softmax, mean, argmax; the frame has SIZE already."""
+    """The long way: every look by torch's interpolation, softmax, mean, argmax."""
     frame = np.ascontiguousarray(resize_image(frame, SIZE, "stretch", "linear"))
     total = torch.zeros(1, 5, *SIZE)
     for height, width in ((36, 48), SIZE, (72, 96)):
