@@ -4,8 +4,8 @@
     SOURCE/gtFine/{train,val}/CITY/NAME_gtFine_labelIds.png       from gtFine_trainvaltest.zip
 
 labelIds become trainIds; what the benchmark does not evaluate becomes 255 (ignored). The test split is left
-out: its published labels are blank. Nothing is downloaded; the licence is Cityscapes' own. Source of ids and
-colours: the data set's definition (Cordts et al., CVPR 2016; cityscapesscripts, `helpers/labels.py`).
+out: its published labels are blank. Nothing is downloaded; the licence is Cityscapes' own. Source of the ids:
+the data set's definition (Cordts et al., CVPR 2016; cityscapesscripts, `helpers/labels.py`).
 """
 
 from __future__ import annotations
@@ -19,29 +19,7 @@ from pipeline.datasets import SOURCE, Progress
 VERSION = 1
 OPTIONS = (SOURCE,)
 SPLITS = ("train", "val")
-IGNORE = 255
-# (name, labelId, colour); a class's trainId is its place here
-CLASSES = (
-    ("road", 7, (128, 64, 128)),
-    ("sidewalk", 8, (244, 35, 232)),
-    ("building", 11, (70, 70, 70)),
-    ("wall", 12, (102, 102, 156)),
-    ("fence", 13, (190, 153, 153)),
-    ("pole", 17, (153, 153, 153)),
-    ("traffic light", 19, (250, 170, 30)),
-    ("traffic sign", 20, (220, 220, 0)),
-    ("vegetation", 21, (107, 142, 35)),
-    ("terrain", 22, (152, 251, 152)),
-    ("sky", 23, (70, 130, 180)),
-    ("person", 24, (220, 20, 60)),
-    ("rider", 25, (255, 0, 0)),
-    ("car", 26, (0, 0, 142)),
-    ("truck", 27, (0, 0, 70)),
-    ("bus", 28, (0, 60, 100)),
-    ("train", 31, (0, 80, 100)),
-    ("motorcycle", 32, (0, 0, 230)),
-    ("bicycle", 33, (119, 11, 32)),
-)
+LABEL_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)  # of trainId 0, 1, ...
 KNOWN_IDS = 34  # labelIds 0..33
 
 
@@ -56,11 +34,11 @@ def write(folder: Path, request: Mapping[str, Any], progress: Progress) -> None:
     Raises:
         InputError: not the published layout, an image without its labels, a label that does not exist.
     """
-    from deploy.labels import DatasetInfo
     from pipeline.datasets.folder import write_info
-    from pipeline.datasets.published import Original, import_splits, require_layout
+    from pipeline.datasets.published import Original, import_splits, published_info, require_layout
 
     source = require_layout(request["source"], [f"leftImg8bit/{s}" for s in SPLITS], "cityscapes")
+    info = published_info("cityscapes", "Cityscapes, fine annotations (Cordts et al., CVPR 2016)", folder)
     found = {
         split: [
             Original(path, source / "gtFine" / split / path.parent.name / f"{name}_gtFine_labelIds.png", name)
@@ -69,17 +47,6 @@ def write(folder: Path, request: Mapping[str, Any], progress: Progress) -> None:
         ]
         for split in SPLITS
     }
-    new_ids = {label: place for place, (_, label, _) in enumerate(CLASSES)}
-    table = [new_ids.get(label, IGNORE) for label in range(KNOWN_IDS)]
+    table = [LABEL_IDS.index(i) if i in LABEL_IDS else info.ignore_index for i in range(KNOWN_IDS)]
     import_splits(folder, found, table, progress)
-    info = DatasetInfo(
-        name="cityscapes",
-        modality="rgb",
-        classes=tuple(name for name, _, _ in CLASSES),
-        palette=tuple(colour for _, _, colour in CLASSES),
-        ignore_index=IGNORE,
-        source="Cityscapes, fine annotations (Cordts et al., CVPR 2016)",
-        licence="Cityscapes terms of use: non-commercial research",
-        root=folder,
-    )
     write_info(folder, info)

@@ -1,19 +1,28 @@
 """What importers of published data sets share: originals in, labelled folder out, ids changed by a table.
 
-Images are taken as they are (a hard link where the file system allows it, else a copy). Knows no data set.
+Images are taken as they are (a hard link where the file system allows it, else a copy). Classes and colours
+are in `published_classes.json`, one list for data and official weights. Source: Cityscapes (Cordts et al.,
+CVPR 2016) and ADE20K (Zhou et al., CVPR 2017), as in mit-han-lab/efficientvit (Apache-2.0).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from deploy.errors import InputError
 from pipeline.datasets import Progress
+
+if TYPE_CHECKING:
+    from deploy.labels import DatasetInfo
+
+CLASS_LISTS = Path(__file__).with_name("published_classes.json")
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,21 @@ class Original:
     image: Path
     labels: Path
     stem: str
+
+
+def class_list(kind: str) -> dict[str, Any]:
+    """`name`, `modality`, `classes`, `palette`, `ignore_index`, `licence` of a published data set."""
+    found: dict[str, Any] = json.loads(CLASS_LISTS.read_text(encoding="utf-8"))[kind]
+    return found
+
+
+def published_info(kind: str, source: str, root: Path) -> DatasetInfo:
+    """The same as a labelled folder's description; `source`: where the data is from, in words."""
+    from deploy.labels import DatasetInfo
+
+    known = class_list(kind)
+    lists = {"classes": tuple(known["classes"]), "palette": tuple(map(tuple, known["palette"]))}
+    return DatasetInfo(**known | lists, source=source, root=root)
 
 
 def require_layout(folder: str, needed: Sequence[str], kind: str) -> Path:

@@ -3,13 +3,11 @@
 Variant, head and class count follow from the tensors' names and shapes. The file is read without unpickling
 objects (`weights_only=True`), whatever it claims to be. Refuses to know training.
 
-Source of names and class lists: the reference implementation, mit-han-lab/efficientvit (Apache-2.0); classes
-and colours of Cityscapes (Cordts et al., 2016) and ADE20K (Zhou et al., 2017).
+Source of names: the reference implementation, mit-han-lab/efficientvit (Apache-2.0).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from torch import Tensor
 
 from deploy.errors import InputError
 from deploy.files import sha256_file
+from pipeline.datasets.published import class_list
 from pipeline.models.checkpoints import (
     MAX_BYTES,
     CheckpointMeta,
@@ -29,7 +28,6 @@ from pipeline.models.checkpoints import (
 )
 from pipeline.models.efficientvit import HEADS, MAX_CLASSES, VARIANTS, create_model
 
-CLASS_LISTS = Path(__file__).with_name("official_classes.json")
 CLASSIFIER = re.compile(r"head\.output_ops\.0\.op_list\.\d+\.conv\.bias")
 SIZES = {"cityscapes": (1024, 2048), "ade20k": (512, 512)}
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -107,8 +105,7 @@ def import_official(path: Path | str) -> tuple[dict[str, Tensor], CheckpointMeta
 
 def describe(identity: Identity, provenance: dict[str, Any]) -> CheckpointMeta:
     """The description of an official model; class names only where the count is the data set's own."""
-    lists = json.loads(CLASS_LISTS.read_text(encoding="utf-8"))
-    known = lists[identity.head]
+    known = class_list(identity.head)
     return CheckpointMeta(
         model={
             "variant": identity.variant,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from deploy.errors import InputError
+from pipeline.datasets.published import class_list
 from pipeline.import_official import run
 from pipeline.models.checkpoints import CheckpointMeta, load_checkpoint, read_meta, save_checkpoint
 from pipeline.models.efficientvit import create_model
-from pipeline.models.official import CLASS_LISTS, Identity, identify, import_official
+from pipeline.models.official import Identity, identify, import_official
 
 OFFICIAL = [(variant, "cityscapes") for variant in ("b0", "b1", "b2", "b3", "l1", "l2")]
 OFFICIAL += [(variant, "ade20k") for variant in ("b1", "b2", "b3", "l1", "l2")]
@@ -135,8 +135,8 @@ def test_bad_files_are_refused(state, tmp_path, monkeypatch, write, words):
 
 
 def test_class_lists_are_complete():
-    lists = json.loads(CLASS_LISTS.read_text())
     for name, count in (("cityscapes", 19), ("ade20k", 150)):
-        assert len(lists[name]["classes"]) == len(set(lists[name]["classes"])) == count
-        assert len(lists[name]["palette"]) == count
-        assert all(len(c) == 3 and all(0 <= v <= 255 for v in c) for c in lists[name]["palette"])
+        known = class_list(name)
+        assert len(known["classes"]) == len(set(known["classes"])) == count
+        assert len(known["palette"]) == count
+        assert all(len(c) == 3 and all(0 <= v <= 255 for v in c) for c in known["palette"])
