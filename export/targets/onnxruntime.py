@@ -40,6 +40,7 @@ RULES = GraphRules(
     most={"Transpose": Most(2, linear=1, softmax=5)},
 )
 MODEL_FILE = "model.onnx"
+STEM_MULTIPLE = 16  # channels in a block of the AVX-512 kernels
 
 
 def requires() -> str | None:
@@ -50,8 +51,9 @@ def requires() -> str | None:
 def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
     """Write model.onnx (opset 20, static size, float32 inside)."""
     from export.trace import to_onnx
+    from pipeline.models.widen import with_wide_stem
 
-    return {MODEL_FILE: to_onnx(net, context.folder / MODEL_FILE)}
+    return {MODEL_FILE: to_onnx(with_wide_stem(net, STEM_MULTIPLE), context.folder / MODEL_FILE)}
 
 
 def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:

@@ -12,8 +12,10 @@ import torch
 
 from deploy.errors import GateError
 from export import trace
+from export.targets import onnxruntime as target
 from pipeline.models import attention
 from pipeline.models.labelmap import LabelMapper
+from pipeline.models.widen import with_wide_stem
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TOLERANCE = 1e-5  # of a logit, relative to the logits' standard deviation
@@ -60,7 +62,8 @@ def test_file_holds_no_path_and_no_documentation(model_file: Path) -> None:
 
 
 def test_same_input_gives_the_same_bytes(model_file: Path, net: LabelMapper, tmp_path: Path) -> None:
-    assert trace.to_onnx(net, tmp_path / "again.onnx").read_bytes() == model_file.read_bytes()
+    again = trace.to_onnx(with_wide_stem(net, target.STEM_MULTIPLE), tmp_path / "again.onnx")
+    assert again.read_bytes() == model_file.read_bytes()
 
 
 def test_labels_and_logits_are_the_networks(
