@@ -11,6 +11,7 @@ DEMO    ?= full
 RECIPE  ?= recipes/synthetic_b0.toml
 DATA    ?= data/synthetic
 SPLIT   ?= val
+NAME    ?= $(RUN)
 RUN     ?= $(basename $(notdir $(RECIPE)))
 TARGET  ?= onnxruntime
 PRECISION ?= fp32
@@ -26,13 +27,13 @@ BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
 OUT     ?= runs/report
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup demo data train evaluate calibrate export list bench report readme test test-all lint clean
+.PHONY: help setup demo data train evaluate publish calibrate export list bench report readme test test-all lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo; echo "variables (with their value now):"
-	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) DATA=$(DATA) SPLIT=$(SPLIT)"
+	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) NAME=$(NAME) DATA=$(DATA) SPLIT=$(SPLIT)"
 	@echo "  TARGET=$(TARGET) PRECISION=$(PRECISION) SIZE=$(SIZE) THREADS=$(THREADS)"
 	@echo "  BUNDLE=$(BUNDLE)"
 	@echo "  OUT=$(OUT) SET='key=value ...' (recipe settings)"
@@ -64,6 +65,9 @@ train: $(READY)  ## train RECIPE on DATA into runs/RUN
 
 evaluate: $(READY)  ## mIoU of the checkpoint RUN on DATA's SPLIT
 	$(PY) -m pipeline evaluate --checkpoint $(RUN) --data $(DATA) --split $(SPLIT)
+
+publish: $(READY)  ## a finished RUN -> zoo/NAME: weights, recipe, log, curves, model card
+	$(PY) -m pipeline publish --run $(RUN) --name $(NAME)
 
 calibrate: $(READY)  ## choose calibration images for RUN from DATA's train split
 	$(PY) -m calibration collect --checkpoint $(RUN) --data $(DATA) --out runs/$(RUN)/calibration.json

@@ -156,7 +156,16 @@ def load_recipe(path: Path | str, sets: Sequence[str] = ()) -> Recipe:
     table = _read_toml(path)
     for text in sets:
         _apply_set(table, text)
-    recipe: Recipe = _build(Recipe, {"name": path.stem} | table, "", f"recipe {path}")
+    return build_recipe({"name": path.stem} | table, f"recipe {path}")
+
+
+def build_recipe(table: dict[str, Any], where: str) -> Recipe:
+    """A recipe from a table as TOML gives it; `where` it is from, for errors.
+
+    Raises:
+        InputError: as `load_recipe`.
+    """
+    recipe: Recipe = _build(Recipe, table, "", where)
     _check_together(recipe)
     return recipe
 
@@ -173,6 +182,19 @@ def settings(recipe: Recipe, with_how: bool = False) -> dict[str, Any]:
                 if with_how or not f.metadata["how"]
             }
     return table
+
+
+def recorded_table(recorded: dict[str, Any]) -> dict[str, Any]:
+    """What `settings` gave, as a recipe's table again: sizes are texts there."""
+    return {
+        section: {key: _written(value) for key, value in values.items()}
+        for section, values in recorded.items()
+    }
+
+
+def _written(value: Any) -> Any:
+    is_size = isinstance(value, list) and all(type(side) is int for side in value)
+    return "x".join(map(str, value)) if is_size else value
 
 
 def _plain(value: Any) -> Any:

@@ -62,12 +62,7 @@ class TrainLoader:
 
     def epoch(self, step: int) -> int:
         """How often every image was drawn, in whole times, after `step` steps."""
-        drawn = sum(
-            (min(step, span.last) - span.first) * span.batch
-            for span, _ in spans(self.recipe)
-            if step > span.first
-        )
-        return drawn // len(self.pairs)
+        return images_after(self.recipe, step) // len(self.pairs)
 
     def images_per_second(self, seconds: float = 1.0) -> float:
         """The loader alone, on the first batches of the training, for about the given time."""
@@ -89,6 +84,11 @@ def spans(recipe: Recipe) -> list[tuple[Span, AugmentConfig]]:
         (Span(0, turn, train.batch, 0), recipe.augment),
         (Span(turn, train.steps, finish.batch, turn * train.batch), whole),
     ]
+
+
+def images_after(recipe: Recipe, step: int) -> int:
+    """How many samples were drawn in the first `step` steps."""
+    return sum(max(0, min(step, span.last) - span.first) * span.batch for span, _ in spans(recipe))
 
 
 def collate(samples: list[tuple[Array, Array]]) -> Batch:

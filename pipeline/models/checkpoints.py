@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from deploy.errors import InputError
-from deploy.files import atomic_write_bytes
+from deploy.files import atomic_write_bytes, sha256_file
 from pipeline.models.efficientvit import EfficientViTSeg, create_model
 
 KEY = "edgeseg"
@@ -156,25 +156,33 @@ def init_from(model: EfficientViTSeg, path: Path | str) -> list[str]:
 
 
 def resolve_checkpoint(name_or_path: Path | str) -> Path:
-    """The checkpoint file meant by a run's name or folder, a zoo name, or a file's path.
+    """The checkpoint file meant by a path, a folder, a run's name or a zoo name, looked for in this order.
 
     Raises:
-        InputError: nothing there; the message lists the runs and zoo entries that exist.
+        InputError: nothing there (the message lists the runs and zoo entries that exist), or a run and a zoo
+        entry of that name that differ.
     """
     given = Path(name_or_path)
     if given.is_file():
         return given
-    folders = [given]
+    if found := _in_folder(given):
+        return found
     if not given.is_absolute() and ".." not in given.parts:
-        folders += [RUNS / given, ZOO / given]
-    for folder in folders:
-        for file_name in FILE_NAMES:
-            if (folder / file_name).is_file():
-                return folder / file_name
+        run, zoo = _in_folder(RUNS / given), _in_folder(ZOO / given)
+        if run and zoo and sha256_file(run) != sha256_file(zoo):
+            fix = f"write {RUNS / given} or {ZOO / given}"
+            raise InputError(f"checkpoint {str(name_or_path)!r} is ambiguous", f"{run} and {zoo}", fix=fix)
+        if run or zoo:
+            return run or zoo
     existing = ", ".join(list_checkpoints()) or "none yet"
     raise InputError(
         f"no checkpoint {str(name_or_path)!r}", None, f"a file, a run or a zoo name; existing: {existing}"
     )
+
+
+def _in_folder(folder: Path) -> Path | None:
+    files = (folder / name for name in FILE_NAMES)
+    return next((file for file in files if file.is_file()), None)
 
 
 def list_checkpoints() -> list[str]:
