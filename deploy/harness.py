@@ -16,10 +16,10 @@ import cv2
 import numpy as np
 
 from deploy.bundle import Bundle
+from deploy.device import this_machine
 from deploy.errors import InputError
 from deploy.frames import Frames, SplitFrames, open_frames
 from deploy.labels import dataset_digest
-from deploy.machine import this_machine
 from deploy.measurement import DatasetRef, Latency, Measurement, Stages
 from deploy.memory import peak_memory
 from deploy.metrics import ConfusionMatrix

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deploy.device import Machine
 from deploy.errors import InputError
-from deploy.machine import Machine
 from deploy.manifest import is_proof
 from deploy.schema import decode, encode, read_json
 

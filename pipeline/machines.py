@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from deploy.device import this_machine
 from deploy.errors import InputError
 from deploy.files import write_json
-from deploy.machine import this_machine
 from pipeline.device import versions
 
 FILE = "machines.json"

@@ -16,7 +16,6 @@ from deploy.bundle import Bundle, ClassInfo, load_bundle
 from deploy.errors import InputError
 from deploy.frames import GoldenFrames
 from deploy.labels import dataset_digest, list_pairs, read_dataset, read_mask
-from deploy.machine import cpu_model, this_machine
 from deploy.measurement import read_measurement
 from deploy.options import Parser
 from deploy.preprocess import read_image
@@ -171,13 +170,3 @@ def test_data_that_does_not_fit_is_refused(make_bundle: Any, colour_folder: Path
         harness.measure(make_bundle(), 1, folder, warmup=1)
     with pytest.raises(InputError, match="no split 'test'"):
         harness.measure(make_bundle(), 1, folder, "test")
-
-
-def test_the_machine_is_described(tmp_path: Path) -> None:
-    machine = this_machine()
-    assert machine.cores >= 1 and machine.python.startswith("3.") and machine.architecture
-    (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: Fast CPU @ 3 GHz\n")
-    assert cpu_model(tmp_path / "cpuinfo", tmp_path / "none") == "Fast CPU @ 3 GHz"
-    (tmp_path / "cpuinfo").write_text("processor : 0\nBogoMIPS : 38.40\n")
-    (tmp_path / "model").write_text("NVIDIA Jetson AGX Orin\0")
-    assert cpu_model(tmp_path / "cpuinfo", tmp_path / "model") == "NVIDIA Jetson AGX Orin"
