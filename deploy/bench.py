@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deploy.files import write_json
-from deploy.options import add_bundle, add_data, add_json, count
+from deploy.options import add_bundle, add_data, add_json, count, duration
 
 if TYPE_CHECKING:
     from deploy.measurement import Measurement
@@ -27,42 +28,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--warmup", type=count, default=10, metavar="N", help="frames dropped first (default: 10)"
     )
+    parser.add_argument(
+        "--offline", action="store_true", help="also throughput with all frames there at once, by threads"
+    )
+    parser.add_argument(
+        "--sustained", type=duration, metavar="TIME", help="also a steady load of so long (10m), as a curve"
+    )
+    parser.add_argument(
+        "--provider", metavar="NAME", help="of ONNX Runtime: cpu, cuda, tensorrt, coreml, ..."
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print a summary and write the file."""
+    """Measure, print a summary and write the file; exit status 130 where Ctrl-C ended it early."""
     import cv2
 
     from deploy.bundle import load_bundle
     from deploy.harness import measure
     from deploy.measurement import measurement_to_json
+    from deploy.provider import with_provider
 
     if args.threads:
         cv2.setNumThreads(args.threads)  # OpenCV has threads of its own
     command = shlex.join(["python", "-m", "deploy", *sys.argv[1:]])
     command = command.encode("utf-8", "backslashreplace").decode()  # a path may hold any bytes
     measurement = measure(
-        load_bundle(args.bundle), args.threads, args.data, args.split, args.frames, args.warmup, command
-    )
+        with_provider(load_bundle(args.bundle), args.provider),
+        args.threads, args.data, args.split, args.frames, args.warmup, command, args.offline, args.sustained,
+    )  # fmt: skip
     if args.json:
         write_json(args.json, measurement_to_json(measurement))
     if args.json != "-":
         print(summary(measurement))
-    return 0
+    return 130 if measurement.interrupted else 0
 
 
 def summary(measurement: Measurement) -> str:
     """A few lines for a reader."""
-    latency, stages = measurement.latency_ms, measurement.stages_ms
-    miou = measurement.accuracy_reason if measurement.miou is None else f"{measurement.miou:.4f}"
-    memory = measurement.peak_memory_bytes
-    lines = [
-        ("bundle", f"{measurement.name} ({measurement.proof})"),
-        ("mIoU", f"{miou}" + (f" on {measurement.images} images" if measurement.images else "")),
-        ("latency", f"p50 {latency.p50:.2f}  p90 {latency.p90:.2f}  p99 {latency.p99:.2f} ms"),
-        ("stages", f"{stages.preprocess:.2f} + {stages.inference:.2f} + {stages.postprocess:.2f} ms"),
-        ("throughput", f"{measurement.throughput_fps:.1f} frames/s, {measurement.threads} threads"),
-        ("peak memory", f"{memory / 1e6:.0f} MB" if memory else f"{measurement.peak_memory_reason}"),
-    ]
-    return "\n".join(f"{name:<12} {text}" for name, text in lines)
+    return "\n".join(f"{name:<12} {text}" for name, text in (*_main(measurement), *_extras(measurement)))
+
+
+def _main(m: Measurement) -> Iterator[tuple[str, str]]:
+    latency, stages, memory = m.latency_ms, m.stages_ms, m.peak_memory_bytes
+    miou = m.accuracy_reason if m.miou is None else f"{m.miou:.4f}"
+    yield "bundle", f"{m.name} ({m.proof})"
+    yield "mIoU", f"{miou}" + (f" on {m.images} images" if m.images else "")
+    yield "latency", f"p50 {latency.p50:.2f}  p90 {latency.p90:.2f}  p99 {latency.p99:.2f} ms"
+    yield "stages", f"{stages.preprocess:.2f} + {stages.inference:.2f} + {stages.postprocess:.2f} ms"
+    yield "throughput", f"{m.throughput_fps:.1f} frames/s, {m.threads} threads"
+    yield "peak memory", f"{memory / 1e6:.0f} MB" if memory else f"{m.peak_memory_reason}"
+
+
+def _extras(m: Measurement) -> Iterator[tuple[str, str]]:
+    if m.startup:
+        yield "start", f"load {m.startup.load_ms:.0f} ms, first frame {m.startup.first_ms:.1f} ms"
+    if m.noise:
+        yield "machine", f"noisy: {'; '.join(m.noise.why)}" if m.noise.noisy else "quiet"
+    for row in m.offline or ():
+        yield "offline", f"{row.throughput_fps:.1f} frames/s by {row.streams} x {row.threads} threads"
+    if curve := m.sustained:
+        change = 100 * (curve.last_ms / curve.first_ms - 1)
+        text = f"{curve.first_ms:.2f} -> {curve.last_ms:.2f} ms ({change:+.1f} %)"
+        yield "sustained", f"{curve.verdict} over {curve.duration_s:.0f} s: {text}"
+    if m.interrupted:
+        yield "stopped", f"by hand, after {m.frames} frames"

@@ -1,32 +1,36 @@
 """Speed, memory and accuracy of a bundle on this machine, as one measurement.
 
-Frames are decoded outside the clock, which runs from the decoded frame to the label map at the frame's own
-size, one frame at a time (MLPerf's SingleStream). Warm-up is dropped. Accuracy is that of the same label
-maps. Refuses to know the runtime and the command line.
+Each figure is taken by a module of its own; this one puts them together, in an order that lets Ctrl-C keep
+what there is. Accuracy is that of the very label maps that were timed. Refuses to know the runtime and the
+command line.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 import cv2
 import numpy as np
 
+from deploy import noise, singlestream
 from deploy.bundle import Bundle
-from deploy.device import this_machine
-from deploy.errors import InputError
+from deploy.device import open_meter, this_machine
 from deploy.frames import Frames, SplitFrames, open_frames
 from deploy.labels import dataset_digest
-from deploy.measurement import DatasetRef, Latency, Measurement, Stages
+from deploy.measurement import DatasetRef, Measurement, OfflineRow, Startup, Sustained
 from deploy.memory import peak_memory
 from deploy.metrics import ConfusionMatrix
-from deploy.progress import track
-from deploy.segmenter import Segmenter, StageTimes
+from deploy.offline import offline
+from deploy.segmenter import Segmenter
+from deploy.sustained import sustain
 
 NO_DATA = "no --data given: speed only"
+INTERRUPTED = "interrupted"
 
 
 def measure(
@@ -37,52 +41,87 @@ def measure(
     frames: int = 100,
     warmup: int = 10,
     command: str = "",
+    all_at_once: bool = False,
+    sustained_s: float | None = None,
 ) -> Measurement:
     """Time at least `frames` frames and every image of the split once; see `Measurement`.
 
+    `all_at_once` adds the Offline rows, `sustained_s` the curve of so many seconds.
+
     Raises:
         InputError: the data does not fit the bundle, a damaged image, or a runtime that is missing.
+        KeyboardInterrupt: before the first timed frame; later, what there is comes back as `interrupted`.
     """
     source = open_frames(bundle, data, split)
+    start = perf_counter_ns()
     with Segmenter(bundle, threads) as segmenter:
-        for index in range(warmup):
-            segmenter.segment(source.image(index % len(source)))
-        times, matrix = _timed_pass(segmenter, source, frames)
+        startup = _warm_up(segmenter, source, warmup, perf_counter_ns() - start)
+        clocks = noise.read_clocks()
+        done = singlestream.timed_pass(segmenter, source, frames)
+        verdict = noise.judge(done.inference_ms, clocks, noise.read_clocks())
+        more = _More(interrupted=done.interrupted)
+        try:
+            if not done.interrupted:
+                _take_more(more, segmenter, source, (data, split), frames, all_at_once, sustained_s)
+        except KeyboardInterrupt:
+            more.interrupted = True
         versions = {"numpy": np.__version__, "opencv": cv2.__version__, **segmenter.session.versions()}
         threads = segmenter.threads
-    peak, peak_reason = peak_memory(bundle.root, threads, data, split)
     return Measurement(
         **_identity(bundle),
-        **_accuracy(bundle, source, matrix, split),
-        **_timing(times),
+        **_accuracy(bundle, source, done.matrix, split),
+        **_timing(done),
         warmup=warmup,
-        peak_memory_bytes=peak,
-        peak_memory_reason=peak_reason,
+        peak_memory_bytes=more.peak[0],
+        peak_memory_reason=more.peak[1],
         threads=threads,
         machine=this_machine(),
         versions=versions,
         command=command,
         timestamp=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        startup=startup,
+        noise=verdict,
+        offline=tuple(more.rows) if all_at_once else None,
+        sustained=more.curve,
+        interrupted=more.interrupted,
     )
 
 
-def _timed_pass(
-    segmenter: Segmenter, source: Frames, frames: int
-) -> tuple[list[StageTimes], ConfusionMatrix | None]:
-    """Every frame once, then again from the start until `frames` are timed; truth is compared once."""
-    times: list[StageTimes] = []
-    matrix = None
-    if isinstance(source, SplitFrames):
-        matrix = ConfusionMatrix(len(source.info.classes), source.info.ignore_index)
-    for index in track(range(max(frames, len(source))), "bench"):
-        labels, taken = segmenter.timed(source.image(index % len(source)))
-        times.append(taken)
-        if matrix and isinstance(source, SplitFrames) and index < len(source):
-            try:
-                matrix.update(labels, source.mask(index))
-            except InputError as error:
-                raise InputError(f"{source.pairs[index].mask}: {error}") from error
-    return times, matrix
+def _warm_up(segmenter: Segmenter, source: Frames, warmup: int, load_ns: int) -> Startup:
+    """Drop `warmup` frames; the first of them is timed."""
+    first = segmenter.timed(source.image(0))[1].total_ns
+    for index in range(1, warmup):
+        segmenter.segment(source.image(index % len(source)))
+    return Startup(load_ns / 1e6, first / 1e6)
+
+
+@dataclass
+class _More:
+    """What is taken after the timed frames, as far as Ctrl-C let it come."""
+
+    interrupted: bool
+    curve: Sustained | None = None
+    rows: list[OfflineRow] = field(default_factory=list)
+    peak: tuple[int | None, str | None] = (None, INTERRUPTED)
+
+
+def _take_more(
+    more: _More,
+    segmenter: Segmenter,
+    source: Frames,
+    folder: tuple[Path | None, str],
+    frames: int,
+    all_at_once: bool,
+    sustained_s: float | None,
+) -> None:
+    bundle, threads = segmenter.bundle, segmenter.threads
+    if sustained_s:
+        more.curve, more.interrupted = sustain(segmenter, source, sustained_s, open_meter())
+    if all_at_once and not more.interrupted:
+        for row in offline(bundle, source, threads, frames):
+            more.rows.append(row)
+    if not more.interrupted:
+        more.peak = peak_memory(bundle, threads, *folder)
 
 
 def _identity(bundle: Bundle) -> dict[str, Any]:
@@ -103,7 +142,8 @@ def _identity(bundle: Bundle) -> dict[str, Any]:
 def _accuracy(bundle: Bundle, source: Frames, matrix: ConfusionMatrix | None, split: str) -> dict[str, Any]:
     if matrix is None or not isinstance(source, SplitFrames):
         empty = dict.fromkeys(("dataset", "miou", "iou", "pixel_accuracy"))
-        return {**empty, "images": 0, "accuracy_reason": NO_DATA}
+        reason = INTERRUPTED if isinstance(source, SplitFrames) else NO_DATA
+        return {**empty, "images": 0, "accuracy_reason": reason}
     names = [info.name for info in bundle.manifest.classes]
     miou = _figure(matrix.miou())
     return {
@@ -120,14 +160,13 @@ def _figure(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _timing(times: list[StageTimes]) -> dict[str, Any]:
-    total = np.array([taken.total_ns for taken in times]) / 1e6
-    p50, p90, p99 = (float(value) for value in np.percentile(total, [50, 90, 99]))
-    stages = [(taken.preprocess_ns, taken.inference_ns, taken.postprocess_ns) for taken in times]
-    preprocess, inference, postprocess = (float(value) / 1e6 for value in np.median(stages, axis=0))
+def _timing(done: singlestream.Pass) -> dict[str, Any]:
+    latency = singlestream.latency(done.times)
     return {
-        "frames": len(times),
-        "latency_ms": Latency(p50, p90, p99, float(total.mean())),
-        "stages_ms": Stages(preprocess, inference, postprocess),
-        "throughput_fps": 1000 / float(total.mean()),
+        "frames": len(done.times),
+        "latency_ms": latency,
+        "stages_ms": singlestream.stages(done.times),
+        "throughput_fps": 1000 / latency.mean,
+        "jitter_ms": singlestream.jitter_ms(done.times),
+        "overhead": done.overhead,
     }

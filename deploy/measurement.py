@@ -2,22 +2,25 @@
 
 What each figure means: mIoU is taken at the masks' own size from one accumulated confusion matrix; latency is
 decoded frame to label map at the frame's own size; memory is a fresh process's peak resident set. A file that
-was measured elsewhere is untrusted: its size, its keys and the range of every number are checked.
+was measured elsewhere is untrusted: its size, its keys and the range of every number are checked. Files of
+schema version 1 (before startup, noise, offline and sustained figures) load for ever.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from deploy.device import Machine
 from deploy.errors import InputError
 from deploy.manifest import is_proof
 from deploy.schema import decode, encode, read_json
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
 FILE_LIMIT = 1 << 20
+MOST_POINTS = 1000
 _LEAST_MS, _MOST_MS = 1e-6, 1e7
 _MOST_BYTES = 1 << 50
 _LONGEST_TEXT = 4096
@@ -52,11 +55,76 @@ class DatasetRef:
 
 
 @dataclass(frozen=True)
+class Startup:
+    """What comes before warm frames: runtime imported and network loaded, and the very first frame."""
+
+    load_ms: float
+    first_ms: float
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Whether the machine was quiet while frames were timed; `why` it was not.
+
+    `spread`: largest against smallest median of four consecutive parts of the run, minus 1; `others_cpu`:
+    share of the machine that other processes used; `clock_jump_s`: how far wall clock and steady clock moved
+    apart (a set clock, or sleep). None: not known here, or too short a run to tell.
+    """
+
+    noisy: bool
+    why: tuple[str, ...]
+    spread: float | None
+    others_cpu: float | None
+    clock_jump_s: float
+
+
+@dataclass(frozen=True)
+class OfflineRow:
+    """Throughput where all frames are there at once: `streams` networks of `threads` threads each."""
+
+    streams: int
+    threads: int
+    batch: int
+    frames: int
+    throughput_fps: float
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One interval of a sustained run, `at_s` after its start."""
+
+    at_s: float
+    frames: int
+    p50_ms: float
+    clock_mhz: float | None
+    temperature_c: float | None
+    power_w: float | None
+
+
+@dataclass(frozen=True)
+class Sustained:
+    """Latency, clock, temperature and power under steady load; the first `window_s` against the last.
+
+    `absent`: a figure that every point lacks -> why.
+    """
+
+    duration_s: float
+    window_s: float
+    first_ms: float
+    last_ms: float
+    verdict: Literal["steady", "slowed", "sped up"]
+    absent: dict[str, str]
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One bundle measured once on one machine.
 
     `images` were compared with their masks; `frames` were timed after `warmup` dropped ones. Where a figure
-    is None, the `_reason` beside it says why.
+    is None, the `_reason` beside it says why, or nobody asked for it. `jitter_ms`: mean difference of frames
+    that follow each other; `overhead`: share of the time around a frame that no stage accounts for;
+    `interrupted`: stopped by hand, so fewer frames; `brought`: no bundle of ours, timed only.
     """
 
     name: str
@@ -86,6 +154,14 @@ class Measurement:
     versions: dict[str, str]
     command: str
     timestamp: str
+    startup: Startup | None = None
+    jitter_ms: float | None = None
+    overhead: float | None = None
+    noise: Noise | None = None
+    offline: tuple[OfflineRow, ...] | None = None
+    sustained: Sustained | None = None
+    interrupted: bool = False
+    brought: bool = False
     schema_version: int = field(default=SCHEMA_VERSION)
 
 
@@ -107,11 +183,12 @@ def read_measurement(path: Path) -> Measurement:
         raise InputError(
             f"{path} is not a measurement", expected="a file written by `python -m deploy bench --json`"
         )
-    if version != SCHEMA_VERSION:
+    if version not in READABLE:
+        fix = "update edgeseg here"
         raise InputError(
-            f"{path}: schema_version", got=version, expected=SCHEMA_VERSION, fix="update edgeseg here"
+            f"{path}: schema_version", got=version, expected=f"at most {SCHEMA_VERSION}", fix=fix
         )
-    measurement = decode(Measurement, value, str(path))
+    measurement = replace(decode(Measurement, value, str(path)), schema_version=SCHEMA_VERSION)
     _check(measurement, str(path))
     return measurement
 
@@ -130,11 +207,31 @@ def _check(m: Measurement, where: str) -> None:
         "throughput_fps (positive)": 0 < m.throughput_fps <= 1e7,
         "counts and sizes (not negative)": all(0 <= v <= _MOST_BYTES for v in counts),
         "iou (at most 255 classes)": len(m.iou or {}) <= 255,
+        "startup, jitter_ms, overhead, noise": _extras_hold(m),
+        "offline": all(0 < v <= _MOST_BYTES for row in m.offline or () for v in vars(row).values()),
+        "sustained": m.sustained is None or _curve_holds(m.sustained),
         "texts (too long)": all(len(text) <= _LONGEST_TEXT for text in _texts(encode(m))),
     }
     broken = [name for name, holds in rules.items() if not holds]
     if broken:
         raise InputError(f"{where}: figure out of range", got=", ".join(broken), fix="measure again")
+
+
+def _extras_hold(m: Measurement) -> bool:
+    times = [m.jitter_ms, *(vars(m.startup).values() if m.startup else ())]
+    shares = [m.overhead, *((m.noise.spread, m.noise.others_cpu) if m.noise else ())]
+    jump = abs(m.noise.clock_jump_s) if m.noise else 0.0
+    good = all(v is None or 0 <= v <= _MOST_MS for v in times)
+    return good and all(v is None or -1 <= v <= 1e6 for v in shares) and jump <= 1e12
+
+
+def _curve_holds(curve: Sustained) -> bool:
+    """A bounded number of points with figures that a device can have."""
+    figures = [(p.p50_ms, p.clock_mhz, p.power_w, abs(p.temperature_c or 0)) for p in curve.points]
+    times = [curve.duration_s, curve.window_s, curve.first_ms, curve.last_ms]
+    times += [value for p in curve.points for value in (p.at_s, p.frames)]
+    good = all(v is None or 0 <= v <= 1e6 for point in figures for v in point)
+    return good and len(curve.points) <= MOST_POINTS and all(0 <= v <= 1e9 for v in times)
 
 
 def _texts(value: Any) -> list[str]:

@@ -12,10 +12,11 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import deploy
-from deploy.bundle import load_bundle
+from deploy.bundle import Bundle, load_bundle
 from deploy.frames import open_frames
 from deploy.options import add_bundle, add_data
 from deploy.segmenter import Segmenter
@@ -24,20 +25,11 @@ FRAMES = 8
 _TIMEOUT_S = 600
 
 
-def peak_memory(bundle: Path, threads: int, data: Path | None, split: str) -> tuple[int | None, str | None]:
+def peak_memory(bundle: Bundle, threads: int, data: Path | None, split: str) -> tuple[int | None, str | None]:
     """(bytes, None), or (None, why it could not be measured)."""
-    command = [
-        sys.executable,
-        "-m",
-        "deploy",
-        "_memory",
-        str(bundle),
-        "--threads",
-        str(threads),
-        "--split",
-        split,
-    ]
-    command += ["--data", str(data)] if data else []
+    command = [sys.executable, "-m", "deploy", "_memory", str(bundle.root), "--threads", str(threads)]
+    command += ["--data", str(data), "--split", split] if data else []
+    command += ["--options", json.dumps(bundle.manifest.target.options)]
     package = str(Path(str(deploy.__file__)).parent.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path}
@@ -55,11 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the child process."""
     add_bundle(parser)
     add_data(parser)
+    parser.add_argument("--options", type=json.loads, help="the target's options, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """The child: segment up to `FRAMES` frames, then print this process's peak memory as JSON."""
     bundle = load_bundle(args.bundle, check_files=False)
+    if args.options is not None:
+        target = replace(bundle.manifest.target, options=args.options)
+        bundle = replace(bundle, manifest=replace(bundle.manifest, target=target))
     frames = open_frames(bundle, args.data, args.split)
     with Segmenter(bundle, args.threads) as segmenter:
         for index in range(min(FRAMES, len(frames))):

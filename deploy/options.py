@@ -80,6 +80,15 @@ def count(text: str) -> int:
     return int(text)
 
 
+def duration(text: str) -> float:
+    """argparse type: seconds from "90", "90s", "10m" or "2h", at most a day."""
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smh]?)", text)
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if not 0 < seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 2h (at most 24h)")
+    return seconds
+
+
 def share(text: str) -> float:
     """argparse type: a number from 0 to 1."""
     try:

@@ -53,6 +53,7 @@ class Session:
             raise InputError(
                 f"ONNX Runtime cannot load {model}", got=error, fix="update onnxruntime"
             ) from error
+        _require_active(self._session.get_providers(), _providers(bundle))
         self._input, self._output = bundle.manifest.inputs[0], bundle.manifest.outputs[0]
         _compare(self._session.get_inputs(), self._input, model.name)
         _compare(self._session.get_outputs(), self._output, model.name)
@@ -81,6 +82,13 @@ def _providers(bundle: Bundle) -> list[str]:
     if lacking:
         raise InputError("execution provider", got=", ".join(lacking), expected=f"of {present}")
     return wanted
+
+
+def _require_active(active: list[str], wanted: list[str]) -> None:
+    """A provider whose libraries or device fail is dropped with a line on stderr only."""
+    if wanted[0] not in active:
+        fix = "install what the provider needs, or choose another --provider"
+        raise InputError(f"execution provider {wanted[0]} does not start here", got=f"{active}", fix=fix)
 
 
 def _compare(nodes: Any, spec: TensorSpec, model: str) -> None:

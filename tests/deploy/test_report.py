@@ -165,7 +165,8 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema_version": 2}, "schema_version | got 2 | expected 1 | update edgeseg"),
+        ({"schema_version": 3}, "schema_version | got 3 | expected at most 2 | update edgeseg"),
+        ({"schema_version": 0}, "schema_version | got 0"),
         ({"schema_version": None}, "is not a measurement"),
         ({"surprise": 1}, "unknown key | got 'surprise'"),
         ({"miou": 1e308}, "out of range | got miou"),
