@@ -33,9 +33,15 @@ def _setting(
     high: float | None = None,
     of: Sequence[str] = (),
     how: bool = False,
+    later: bool = False,
 ) -> Any:
-    """A field with its allowed values. `how`: it changes how the work is done, never the result."""
-    return field(default=default, metadata={"low": low, "high": high, "of": tuple(of), "how": how})
+    """A field with its allowed values. `how`: it changes how the work is done, never the result.
+
+    `later`: it was added after the first trainings, and its default is what they did: while it has that
+    value it is no part of what determines a result, so that they stay what they are.
+    """
+    limits = {"low": low, "high": high, "of": tuple(of), "how": how, "later": later}
+    return field(default=default, metadata=limits)
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,9 @@ class TrainConfig:
     clip: float = _setting(5.0, low=0)  # largest gradient norm; 0: no clipping
     seed: int = _setting(0, low=0, high=2**31)
     eval_every: int = _setting(0, low=0)  # steps between validations; 0: only at the end
+    patience: int = _setting(
+        0, low=0, later=True
+    )  # validations without a better one before it stops; 0: never
     autocast: str = _setting("auto", of=("auto", "off", "bf16"))  # auto: bf16 on CUDA, off on CPU
     workers: int = _setting(
         0, low=0, high=256, how=True
@@ -179,9 +188,14 @@ def settings(recipe: Recipe, with_how: bool = False) -> dict[str, Any]:
             table[section.name] = {
                 f.name: _plain(getattr(part, f.name))
                 for f in dataclasses.fields(part)
-                if with_how or not f.metadata["how"]
+                if with_how or _counts(f, getattr(part, f.name))
             }
     return table
+
+
+def _counts(setting: dataclasses.Field[Any], value: Any) -> bool:
+    """Whether a setting of this value is part of what determines a result."""
+    return not setting.metadata["how"] and not (setting.metadata["later"] and value == setting.default)
 
 
 def recorded_table(recorded: dict[str, Any]) -> dict[str, Any]:

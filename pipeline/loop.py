@@ -16,6 +16,7 @@ from typing import Any
 
 from deploy.errors import GateError
 from pipeline.accuracy import Evaluation, Walk, shown
+from pipeline.board import Board
 from pipeline.config import Recipe
 from pipeline.display import Display
 from pipeline.interrupt import listening
@@ -37,6 +38,7 @@ class Standing:
     step: int = 0  # steps done
     best_miou: float = -1.0
     best_step: int = 0
+    stale: int = 0  # validations since the best one
     loss_sum: float = 0.0  # since the last row of the log
     loss_count: int = 0
     seconds: float = 0.0  # since the last row of the log, without the current stretch
@@ -85,26 +87,34 @@ class Training:
         self.standing = Standing(**state["standing"])
         self.log_length = state["log_length"]
 
-    def run(self) -> Standing:
-        """Train to the end.
+    def run(self, board: Board | None = None) -> Standing:
+        """Train to the end, or until `patience` validations in a row brought nothing better.
+
+        Args:
+            board: gets every row of the log, too.
 
         Raises:
             GateError: the loss is no finite number any more.
             KeyboardInterrupt: asked to stop; the state is stored.
         """
-        self.log = Logbook(self.folder / LOG, self.log_length)
+        self.log, self.board = Logbook(self.folder / LOG, self.log_length), board
         self.saved_at = self.counted_at = monotonic()
         try:
             with (
                 listening() as interrupt,
                 Display(self.recipe.train.steps, self.standing.step) as self.display,
             ):
-                for batch in self.loader.batches(self.standing.step):
+                batches = iter(()) if self._is_over() else self.loader.batches(self.standing.step)
+                for batch in batches:
                     self._step(batch)
+                    if self._is_over():
+                        break
                     if interrupt.asked:
                         self._stop()
         finally:
             self.log.close()
+            if self.board:
+                self.board.close()
         return self.standing
 
     def _step(self, batch: Batch) -> None:
@@ -126,6 +136,10 @@ class Training:
         if validates or monotonic() - self.saved_at >= train.checkpoint_seconds:
             self._save()
 
+    def _is_over(self) -> bool:
+        train = self.recipe.train
+        return self.standing.step == train.steps or 0 < train.patience <= self.standing.stale
+
     def _rate(self) -> float:
         return learning_rate(self.recipe.train, self.standing.step - 1)
 
@@ -138,7 +152,7 @@ class Training:
     def _log(self) -> None:
         """A row with the mean loss since the last one."""
         now = self.standing
-        self.log.add(
+        self._record(
             step=now.step,
             epoch=self.loader.epoch(now.step),
             lr=self._rate(),
@@ -147,6 +161,12 @@ class Training:
             seconds=self._seconds(),
         )
         now.loss_sum, now.loss_count = 0.0, 0
+
+    def _record(self, **values: float | None) -> None:
+        """A row of the log; on the board, too, if there is one."""
+        self.log.add(**values)
+        if self.board:
+            self.board.add(**values)
 
     def _count_time(self) -> None:
         """Add the wall time since this was last called to the standing."""
@@ -163,7 +183,7 @@ class Training:
         """Evaluate the average; write last.safetensors, and best.safetensors if it is the best so far."""
         now, model = self.standing, self.learner.average.model
         result = self.validate(model, self.display.walk).summary()
-        self.log.add(
+        self._record(
             step=now.step,
             val_miou=result["miou"],
             val_pixel_accuracy=result["pixel_accuracy"],
@@ -173,13 +193,17 @@ class Training:
         miou = -1.0 if result["miou"] is None else result["miou"]
         better = miou > now.best_miou or not now.best_step
         if better:
-            now.best_miou, now.best_step = miou, now.step
+            now.best_miou, now.best_step, now.stale = miou, now.step, 0
             save_checkpoint(self.folder / BEST, model.state_dict(), meta)
+        else:
+            now.stale += 1
         save_checkpoint(self.folder / LAST, model.state_dict(), meta)
         accuracy = f"mIoU {shown(result['miou'])}  pixel accuracy {shown(result['pixel_accuracy'])}"
         self.display.say(
             f"step {now.step}/{self.recipe.train.steps}  val {accuracy}{'  best' if better else ''}"
         )
+        if self._is_over() and now.step < self.recipe.train.steps:
+            self.display.say(f"stopped early: nothing better in {now.stale} validations (train.patience)")
 
     def _save(self) -> None:
         self._count_time()
@@ -194,9 +218,7 @@ class Training:
         self.saved_at = monotonic()
 
     def _stop(self) -> None:
-        """Store the state and stop, unless this was the last step."""
-        if self.standing.step == self.recipe.train.steps:
-            return
+        """Store the state and stop."""
         self._save()
         self.display.say(f"stopped after step {self.standing.step}; the same command goes on from here")
         raise KeyboardInterrupt

@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh", action="store_true", help="start over; the old folder is kept as train.old"
     )
+    parser.add_argument("--tensorboard", action="store_true", help="write the log as TensorBoard events, too")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     parser.add_argument("--threads", type=count, metavar="N", help="CPU threads (default: all cores)")
 
@@ -103,6 +104,7 @@ def is_cached(folder: Path, stage: Stage) -> bool:
 
 def _train(job: Job, folder: Path, args: argparse.Namespace) -> None:
     """The label gate, the loop, the pictures; then the stage is closed."""
+    from pipeline.board import Board, require_tensorboard
     from pipeline.datasets.gate import check_labels, print_report
     from pipeline.device import pick_device, set_threads
     from pipeline.display import counting
@@ -110,13 +112,16 @@ def _train(job: Job, folder: Path, args: argparse.Namespace) -> None:
     from pipeline.models.checkpoints import load_checkpoint
     from pipeline.predict import Predictor
 
+    if args.tensorboard:
+        require_tensorboard()
     device = pick_device(args.device)
     set_threads(args.threads)
     with counting("checking labels") as progress:
         report = check_labels(job.info.root, (job.train_set.split, job.val_set.split), progress)
     print_report(report)
     training = _open(job, folder, args.fresh, device, report)
-    standing = training.run()
+    board = Board(folder / "tensorboard", training.standing.step) if args.tensorboard else None
+    standing = training.run(board)
     best = load_checkpoint(folder / "best.safetensors")[0]
     draw_gallery(folder, Predictor(best, job.rule, device), job.val_set)
     results = {"best_miou": standing.best_miou, "best_step": standing.best_step, "steps": standing.step}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,12 @@ def test_settings_leave_out_what_cannot_change_the_result(tmp_path: Path) -> Non
         == usual
     )
     assert settings(load_recipe(path, ["train.seed=1"])) != usual
+
+
+def test_a_setting_added_later_leaves_older_trainings_what_they_are() -> None:
+    """The digest of all defaults is that of the first version: a change here makes every stored run stale."""
+    digest = hashlib.sha256(json.dumps(settings(Recipe()), sort_keys=True).encode()).hexdigest()
+    assert digest == "0c249ad0204d06b51b2e576ed100cdf03c4641e94be2561373944ea7e9f31d8f"
+    stops = dataclasses.replace(Recipe(), train=TrainConfig(patience=3))
+    assert settings(stops)["train"]["patience"] == 3 and "patience" not in settings(Recipe())["train"]
+    assert settings(Recipe(), with_how=True)["train"]["patience"] == 0

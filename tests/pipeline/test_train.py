@@ -248,3 +248,51 @@ def test_the_record_is_json_a_reader_can_use(pipeline, make_data, recipe, tmp_pa
     assert record["results"]["steps"] == 2 and len(record["key"]) == 64
     assert set(record["outputs"]) == {"best.safetensors", "last.safetensors"}
     assert set(record["inputs"]) == {"dataset.toml", "train data", "val data"}
+
+
+def test_it_stops_early_and_stays_stopped(pipeline, make_data, recipe, tmp_path, capsys) -> None:
+    """Without a learning rate no validation after the first is better."""
+    sets = ("train.lr=0", "train.ema=0", "train.steps=40", "train.eval_every=2", "train.patience=3")
+    options = [option for setting in sets for option in ("--set", setting)]
+    command = ("train", "--recipe", recipe, "--data", make_data(), "--threads", 1, *options)
+    assert pipeline(*command) == 0
+    folder = tmp_path / "runs/tiny/train"
+    said, steps = capsys.readouterr().out, json.loads((folder / "stage.json").read_text())["results"]["steps"]
+    assert steps < 40 and "stopped early: nothing better in 3 validations" in said
+    rows = read_log(folder / "log.csv")
+    miou = [row["val_miou"] for row in rows if "val_miou" in row]
+    assert max(miou) > max(miou[-3:]) or len(miou) == 4
+    assert rows[-1]["step"] == steps
+    (folder / "stage.json").unlink()  # as if killed before it was closed
+    assert pipeline(*command) == 0
+    assert f"going on after step {steps} of 40" in capsys.readouterr().out
+    assert json.loads((folder / "stage.json").read_text())["results"]["steps"] == steps
+    assert read_log(folder / "log.csv") == rows
+
+
+def test_tensorboard_gets_the_log(pipeline, make_data, recipe, tmp_path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    command = ("train", "--recipe", recipe, "--data", make_data(), "--threads", 1, "--tensorboard")
+    assert pipeline(*command) == 0
+    folder = tmp_path / "runs/tiny/train"
+    events = accumulator.EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    for name in ("loss", "lr", "val_miou"):
+        logged = [(row["step"], row[name]) for row in read_log(folder / "log.csv") if name in row]
+        shown = [(event.step, event.value) for event in events.Scalars(name)]
+        assert [step for step, _ in shown] == [step for step, _ in logged]
+        assert [v for _, v in shown] == pytest.approx([v for _, v in logged], rel=1e-5)
+
+
+def test_tensorboard_that_is_not_installed_is_said_before_any_work(
+    pipeline, make_data, recipe, tmp_path, capsys, monkeypatch
+) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "tensorboard" else find(name, *more)
+    )
+    assert pipeline("train", "--recipe", recipe, "--data", make_data(), "--tensorboard") == 2
+    assert "pip install 'edgeseg[tensorboard]'" in capsys.readouterr().err
+    assert not (tmp_path / "runs/tiny/train").exists()
