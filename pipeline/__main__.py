@@ -13,8 +13,8 @@ COMMANDS = {
     "summary": ("pipeline.models.summary", "layers, parameters and operations of a model"),
     "attention": ("pipeline.models.attention_map", "pictures of where a model looks"),
     "train": ("pipeline.train", "train a recipe on a labelled folder"),
-    "publish": ("pipeline.publish", "a finished run -> zoo/NAME, with its model card"),
     "evaluate": ("pipeline.evaluate", "mIoU of a checkpoint on a labelled split"),
+    "publish": ("pipeline.publish", "a finished run -> zoo/NAME, with its model card"),
 }
 
 
