@@ -104,7 +104,7 @@ def test_all_zero_queries_or_keys_give_zeros(dtype, zero):
 
 
 def test_epsilon_is_a_normal_float16_number():
-    assert EPS == float(np.finfo(np.float16).smallest_normal)
+    assert float(np.finfo(np.float16).smallest_normal) == EPS
 
 
 def test_network_in_float16_is_finite_and_agrees(rule_weights):
