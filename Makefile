@@ -128,6 +128,7 @@ $(DEMO_PAGE): $(DEMO_REPORTS)
 ## ---- checks ---------------------------------------------------------------------------------------------
 readme: $(READY)  ## write the README's tables and tree anew from reports/ and the sources
 	$(PY) docs/readme.py
+	$(PY) docs/report_schema.py
 
 lint: $(READY)  ## ruff, mypy --strict (deploy, calibration, export), import direction
 	$(VENV)/bin/ruff check .

@@ -12,7 +12,8 @@ COMMANDS = {
     "verify": ("deploy.verify", "check hashes and replay the golden on this machine"),
     "run": ("deploy.run", "an image or a folder -> masks and overlays"),
     "bench": ("deploy.bench", "speed, memory and mIoU as JSON"),
-    "report": ("deploy.report", "one HTML page of many bench files"),
+    "report": ("deploy.report", "one HTML page or CSV table of many bench files"),
+    "compare": ("deploy.compare", "old against new bench files: exit status 1 if slower"),
 }
 INTERNAL = {"_memory": ("deploy.memory", "peak memory of this process (started by bench)")}
 

@@ -1,5 +1,6 @@
 """`bench BUNDLE`: speed, memory and accuracy of a bundle on this machine, as text and as one JSON file.
 
+An ONNX file in the bundle's place is timed only (`deploy/brought.py`).
 Refuses to know how they are measured (`deploy/harness.py`).
 """
 
@@ -9,8 +10,11 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploy.errors import InputError
 from deploy.files import write_json
 from deploy.options import add_bundle, add_data, add_json, count, duration
 
@@ -37,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--provider", metavar="NAME", help="of ONNX Runtime: cpu, cuda, tensorrt, coreml, ..."
     )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="also write to DIR, named by the content's hash"
+    )
     add_json(parser)
 
 
@@ -44,21 +51,31 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print a summary and write the file; exit status 130 where Ctrl-C ended it early."""
     import cv2
 
-    from deploy.bundle import load_bundle
+    from deploy.brought import LATENCY_ONLY, is_brought, opened
     from deploy.harness import measure
-    from deploy.measurement import measurement_to_json
+    from deploy.measurement import keep_measurement, measurement_to_json
     from deploy.provider import with_provider
 
+    if args.data and is_brought(args.bundle):
+        raise InputError(
+            "--data", got=f"a model of your own, {args.bundle}", expected="a bundle", fix=LATENCY_ONLY
+        )
     if args.threads:
         cv2.setNumThreads(args.threads)  # OpenCV has threads of its own
     command = shlex.join(["python", "-m", "deploy", *sys.argv[1:]])
     command = command.encode("utf-8", "backslashreplace").decode()  # a path may hold any bytes
-    measurement = measure(
-        with_provider(load_bundle(args.bundle), args.provider),
-        args.threads, args.data, args.split, args.frames, args.warmup, command, args.offline, args.sustained,
-    )  # fmt: skip
+    with opened(args.bundle) as bundle:
+        measurement = measure(
+            with_provider(bundle, args.provider),
+            args.threads, args.data, args.split, args.frames, args.warmup, command,
+            args.offline, args.sustained,
+        )  # fmt: skip
+    if is_brought(args.bundle):
+        measurement = replace(measurement, brought=True, accuracy_reason=LATENCY_ONLY)
     if args.json:
         write_json(args.json, measurement_to_json(measurement))
+    if args.keep:
+        print(f"kept         {keep_measurement(args.keep, measurement)}", file=sys.stderr)
     if args.json != "-":
         print(summary(measurement))
     return 130 if measurement.interrupted else 0

@@ -8,12 +8,16 @@ schema version 1 (before startup, noise, offline and sustained figures) load for
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from deploy.device import Machine
 from deploy.errors import InputError
+from deploy.files import atomic_write_text, sha256_file
 from deploy.manifest import is_proof
 from deploy.schema import decode, encode, read_json
 
@@ -24,6 +28,7 @@ MOST_POINTS = 1000
 _LEAST_MS, _MOST_MS = 1e-6, 1e7
 _MOST_BYTES = 1 << 50
 _LONGEST_TEXT = 4096
+_DIGITS = 16  # of the content's hash in a file's name
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,7 @@ def read_measurement(path: Path) -> Measurement:
         InputError: too large, not JSON, a newer schema, an unknown or missing key, a figure out of range.
     """
     value = read_json(path, FILE_LIMIT)
+    _check_name(path)
     version = value.get("schema_version") if isinstance(value, dict) else None
     if type(version) is not int:
         raise InputError(
@@ -191,6 +197,28 @@ def read_measurement(path: Path) -> Measurement:
     measurement = replace(decode(Measurement, value, str(path)), schema_version=SCHEMA_VERSION)
     _check(measurement, str(path))
     return measurement
+
+
+def keep_measurement(folder: Path, measurement: Measurement) -> Path:
+    """Write to `folder` under a name that holds the content's hash, so that a later change shows.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    text = json.dumps(measurement_to_json(measurement), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    name = re.sub(r"[^\w.-]+", "_", measurement.name)[:100]
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    path = folder / f"{name}-{digest[:_DIGITS]}.json"
+    atomic_write_text(path, text)
+    return path
+
+
+def _check_name(path: Path) -> None:
+    """A file that is named by its content must still hold it."""
+    named = re.search(rf"-([0-9a-f]{{{_DIGITS}}})$", path.stem)
+    if named and (found := sha256_file(path)[:_DIGITS]) != named[1]:
+        fix = "measure again, or rename the file if the change was meant"
+        raise InputError(f"{path} has changed since it was measured", found, named[1], fix)
 
 
 def _check(m: Measurement, where: str) -> None:

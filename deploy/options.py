@@ -89,6 +89,14 @@ def duration(text: str) -> float:
     return seconds
 
 
+def percentage(text: str) -> float:
+    """argparse type: "5%" or "5" -> 0.05; from 0 to 1000."""
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,3})?) ?%?", text)
+    if not match or float(match[1]) > 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage such as 5%")
+    return float(match[1]) / 100
+
+
 def share(text: str) -> float:
     """argparse type: a number from 0 to 1."""
     try:

@@ -30,6 +30,13 @@ margin-top:20px}
 .grid{stroke:var(--grid);fill:none}.axis{stroke:var(--soft);fill:none}
 .tick,.title,.hint{fill:var(--soft);font-size:12px}.title{font-size:13px}.hint{font-style:italic}
 .label{fill:var(--ink);font-size:12.5px;paint-order:stroke;stroke:var(--card);stroke-width:4px;stroke-linejoin:round}
+.front{fill:none;stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 4}
+.line{fill:none;stroke-width:1.6}.line.a{stroke:var(--s0)}.line.b{stroke:var(--s2)}.line.c{stroke:var(--s1)}
+.line.d{stroke:var(--s3)}
+.curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,480px),1fr));gap:24px}
+figure{margin:0}figcaption small{display:block;color:var(--soft)}figure svg{width:100%;height:auto}
+h3{font-size:14.5px;margin:20px 0 4px}
+small.mark{color:var(--no)}
 .mark{stroke:var(--card);stroke-width:1.5px}.plain{fill:var(--soft)}
 .s0{fill:var(--s0)}.s1{fill:var(--s1)}.s2{fill:var(--s2)}.s3{fill:var(--s3)}
 .s4{fill:var(--s4)}.s5{fill:var(--s5)}.s6{fill:var(--s6)}.s7{fill:var(--s7)}

@@ -1,15 +1,21 @@
-"""`report FILE... --html OUT`: many measurement files, from any machine, as one page.
+"""`report FILE... --html OUT --csv OUT`: many measurement files, from any machine, as one page and one table.
 
-Refuses a file that is no measurement, is malformed, or has a newer schema, with its name, before writing.
+Refuses a file that is no measurement, is malformed, has a newer schema, or is not what its own name says,
+before anything is written.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_text
+
+if TYPE_CHECKING:
+    from deploy.measurement import Measurement
 
 MAX_FILES = 10_000
 
@@ -19,21 +25,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", type=Path, nargs="+", metavar="FILE", help="bench files (or folders of *.json)"
     )
-    parser.add_argument("--html", type=Path, required=True, metavar="OUT", help="page to write")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="page to write")
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="table to write")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read every measurement and write the page."""
-    from deploy.measurement import read_measurement
+    """Read every measurement and write what is asked for."""
+    from deploy.csvfile import to_csv
     from deploy.page import page
 
-    files = list_files(args.files)
-    atomic_write_text(args.html, page([read_measurement(path) for path in files]))
-    print(f"{len(files)} measurements -> {args.html}")
+    if not args.html and not args.csv:
+        raise InputError("nothing to write", expected="--html OUT, --csv OUT or both")
+    rows = read_all(args.files)
+    for path, write in ((args.html, page), (args.csv, to_csv)):
+        if path:
+            atomic_write_text(path, write(rows))
+            print(f"{len(rows)} measurements -> {path}")
     return 0
 
 
-def list_files(sources: list[Path]) -> list[Path]:
+def read_all(sources: Sequence[Path]) -> list[Measurement]:
+    """The measurements of files and folders.
+
+    Raises:
+        InputError: none, too many, or one that cannot be read.
+    """
+    from deploy.measurement import read_measurement
+
+    return [read_measurement(path) for path in list_files(sources)]
+
+
+def list_files(sources: Sequence[Path]) -> list[Path]:
     """The given files, and the *.json of given folders.
 
     Raises:

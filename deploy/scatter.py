@@ -49,12 +49,12 @@ class Axis:
         return self.start_px + share * (self.end_px - self.start_px)
 
 
-def scatter(points: Sequence[Point]) -> str:
-    """The `<svg>` element; needs at least one point."""
+def scatter(points: Sequence[Point], front: Sequence[tuple[float, float]] = ()) -> str:
+    """The `<svg>` element; needs at least one point. `front`: the (x, y) of the Pareto front, by x."""
     assert points
     x = latency_axis([point.x for point in points])
     y = accuracy_axis([point.y for point in points])
-    parts = [*_grid(x, y), *_axis_titles(), *(_mark(point, x, y) for point in points)]
+    parts = [*_grid(x, y), *_axis_titles(), *_front(front, x, y), *(_mark(point, x, y) for point in points)]
     if len(points) <= _LABELS_UP_TO:
         parts += _labels(points, x, y)
     name = f"mIoU against latency of {len(points)} measurements"
@@ -128,6 +128,13 @@ def _axis_titles() -> Iterator[str]:
     yield f'<text class="hint" x="{LEFT + 12}" y="{TOP + 16}">&#8598; better</text>'
 
 
+def _front(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterator[str]:
+    """A staircase: up to each point's accuracy only from its latency on."""
+    if len(front) > 1:
+        steps = "".join(f"H{x.px(at):.1f}V{y.px(value):.1f}" for at, value in front[1:])
+        yield f'<path class="front" d="M{x.px(front[0][0]):.1f} {y.px(front[0][1]):.1f}{steps}"/>'
+
+
 def _mark(point: Point, x: Axis, y: Axis) -> str:
     path = mark_path(point.shape, x.px(point.x), y.px(point.y))
     return (
@@ -136,7 +143,7 @@ def _mark(point: Point, x: Axis, y: Axis) -> str:
 
 
 def _labels(points: Sequence[Point], x: Axis, y: Axis) -> Iterator[str]:
-    """Each label at the first of six places that covers no mark and no other label."""
+    """Each label at the first of eight places that covers no mark and no other label."""
     taken: list[Box] = [_box(x.px(p.x) - 9, y.px(p.y) - 9, 18, 18) for p in points]
     for point in points:
         text = point.label if len(point.label) <= 44 else point.label[:43] + "…"
@@ -144,10 +151,10 @@ def _labels(points: Sequence[Point], x: Axis, y: Axis) -> Iterator[str]:
         at_x, at_y = x.px(point.x), y.px(point.y)
         places = [(at_x + 13, at_y - 8), (at_x - 13 - wide, at_y - 8), (at_x - wide / 2, at_y - 28)]
         places += [(at_x - wide / 2, at_y + 13), (at_x + 8, at_y - 26), (at_x + 8, at_y + 12)]
+        places += [(at_x + 9 - wide, at_y - 28), (at_x + 9 - wide, at_y + 12)]
         boxes = [_box(left, top, wide, _LINE_PX) for left, top in places]
-        box = next(
-            (b for b in boxes if _fits(b) and not any(_overlap(b, other) for other in taken)), boxes[0]
-        )
+        free = [b for b in boxes if _fits(b) and not any(_overlap(b, other) for other in taken)]
+        box = next(iter([*free, *filter(_fits, boxes), boxes[0]]))
         taken.append(box)
         place = f'x="{(box[0] + box[2]) / 2:.1f}" y="{box[1] + 12:.1f}" text-anchor="middle"'
         yield f'<text class="label" {place}>{escape(text)}</text>'

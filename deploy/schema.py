@@ -8,6 +8,7 @@ everything else is an error that names the place. Refuses to know what the field
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import types
@@ -58,7 +59,7 @@ def decode(cls: type[T], value: Any, where: str) -> T:
     missing = [name for name, field in fields.items() if name not in value and _required(field)]
     if missing:
         raise InputError(f"{where}: missing key", got=", ".join(missing), expected=", ".join(fields))
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     return cls(**{key: _value(hints[key], item, f"{where}.{key}") for key, item in value.items()})
 
 
@@ -73,6 +74,12 @@ def encode(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+@functools.cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """A dataclass's declared types; thousands of files are read with the same ones."""
+    return typing.get_type_hints(cls)
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
@@ -132,7 +139,9 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
 
 def _text(value: str, where: str) -> str:
     """Refuse control characters (they would reach a terminal) and lone surrogates (no file can hold them)."""
-    if any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value):
+    if not value.isprintable() and any(
+        unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value
+    ):
         raise InputError(where, got=_short(value), expected="text without control characters")
     return value
 

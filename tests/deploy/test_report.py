@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import csv
 import json
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,9 @@ import pytest
 
 from deploy import report
 from deploy.errors import InputError
-from deploy.measurement import read_measurement
+from deploy.measurement import keep_measurement, read_measurement
 from deploy.options import Parser
-from deploy.page import page, unlike
+from deploy.page import page
 from deploy.scatter import Point, latency_axis, nice_ticks, scatter
 
 VALUE: dict[str, Any] = {
@@ -50,6 +52,11 @@ VALUE: dict[str, Any] = {
     "command": "python -m deploy bench b --data d",
     "timestamp": "2026-01-02T03:04:05+00:00",
 }  # fmt: skip
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+CURVE = {"duration_s": 600.0, "window_s": 60.0, "first_ms": 20.0, "last_ms": 27.0, "verdict": "slowed",
+         "absent": {"power_w": HOSTILE},
+         "points": [{"at_s": float(t), "frames": 9, "p50_ms": 20.0 + t / 100, "clock_mhz": 1500.0 - t,
+                     "temperature_c": 40.0, "power_w": None} for t in range(0, 601, 10)]}  # fmt: skip
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
@@ -126,7 +133,7 @@ def test_the_page_holds_table_plot_classes_and_proof(tmp_path: Path) -> None:
     ):
         assert words in checked.text, words
     assert checked.text.count("executed") >= 2
-    assert checked.tags.count("table") == 2 and "svg" in checked.tags
+    assert checked.tags.count("table") == 3 and "svg" in checked.tags
 
 
 def test_the_page_is_self_contained(tmp_path: Path) -> None:
@@ -138,9 +145,6 @@ def test_the_page_is_self_contained(tmp_path: Path) -> None:
     assert not {"src", "href", "srcset", "action"} & {name for name, _ in checked.attributes}
     assert not [name for name, _ in checked.attributes if name.startswith("on")]
     assert "prefers-color-scheme" in html and "default-src 'none'" in html
-
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
@@ -181,6 +185,15 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         ({"threads": "many"}, "threads"),
         ({"proof": ""}, "proof"),
         ({"name": "x" * 5000}, "texts"),
+        ({"jitter_ms": -1.0}, "jitter_ms"),
+        ({"startup": {"load_ms": 1e308, "first_ms": 1}}, "startup"),
+        (
+            {"offline": [{"streams": 0, "threads": 1, "batch": 1, "frames": 1, "throughput_fps": 1}]},
+            "offline",
+        ),
+        ({"sustained": {**CURVE, "first_ms": 1e308}}, "sustained"),
+        ({"sustained": {**CURVE, "verdict": "fine"}}, "steady or slowed or sped up"),
+        ({"sustained": {**CURVE, "points": CURVE["points"] * 20}}, "sustained"),
     ],
 )
 def test_malformed_files_are_refused_by_name(tmp_path: Path, change: dict[str, Any], words: str) -> None:
@@ -219,12 +232,103 @@ def test_a_folder_stands_for_its_json_files(tmp_path: Path) -> None:
         _report([tmp_path / "empty"], tmp_path / "page.html")
 
 
-def test_unlike_rows_are_named(tmp_path: Path) -> None:
+def test_unlike_rows_are_kept_apart_and_what_differs_is_named(tmp_path: Path) -> None:
     other = {"threads": 4, "size": [512, 1024]}
     rows = [read_measurement(path) for path in _write(tmp_path, {}, SOFTMAX, other)]
-    assert unlike(rows[:2]) == []
-    assert unlike(rows) == ["input size: 360x480, 512x1024", "threads: 2, 4"]
-    assert "differ in more than the model" in page(rows) and "differ in more" not in page(rows[:2])
+    text = _parse(page(rows)).text
+    assert "2 comparisons: unlike rows are kept apart." in text
+    assert "threads: 2; 4" in text and "size: 360x480; 512x1024" in text
+    assert page(rows).count('class="plot"') == 2 and "comparisons" not in page(rows[:2])
+
+
+def test_a_comparison_shows_front_speed_up_and_marks(tmp_path: Path) -> None:
+    twin = {**VALUE["model"], "attention": "softmax"}
+    slow = {**SOFTMAX, "model": twin, "latency_ms": {"p50": 63.9, "p90": 70, "p99": 80, "mean": 64}}
+    noise = {"noisy": True, "why": ["other processes used 31 % of the machine"], "spread": 0.0,
+             "others_cpu": 0.31, "clock_jump_s": 0.0}  # fmt: skip
+    brought = {"brought": True, "dataset": None, "miou": None, "iou": None, "images": 0, "name": "S",
+               "accuracy_reason": "brought model: latency only", "model": {"variant": "S"}}  # fmt: skip
+    again = {
+        "latency_ms": {"p50": 23.5, "p90": 24, "p99": 25, "mean": 23},
+        "noise": noise,
+        "interrupted": True,
+    }
+    rows = [read_measurement(path) for path in _write(tmp_path, {}, slow, brought, again)]
+    html = page(rows)
+    text = _parse(html).text
+    for words in (
+        "3.00 ×",
+        "latency only",
+        "noisy machine",
+        "runs differ by 10 %",
+        "Pareto front",
+        "interrupted",
+    ):
+        assert words in text, words
+    assert "31 % of the machine" in html and html.count("<h2>Some CPU, 360x480, camvid val (101)</h2>") == 1
+    assert "1 without mIoU not drawn." in text
+
+
+def test_a_sustained_run_is_drawn(tmp_path: Path) -> None:
+    html = page([read_measurement(path) for path in _write(tmp_path, {"sustained": CURVE})])
+    checked = _parse(html)
+    assert "slowed: 20.0 to 27.0 ms (+35 %) in 600 s" in checked.text and HOSTILE in checked.text
+    assert html.count('<path class="line ') == 3, "latency, clock and temperature; no power was measured"
+    path = re.search(r'<path class="line a" d="M([^"]+)"', html)
+    assert path is not None and path[1].count("L") == 60
+
+
+def test_csv_holds_every_row_and_no_formula(tmp_path: Path) -> None:
+    paths = _write(tmp_path, {"name": "=HYPERLINK(1)"}, {"name": 'a "quoted", name', "miou": None}, SOFTMAX)
+    parser = Parser()
+    report.add_arguments(parser)
+    assert report.run(parser.parse_args([*map(str, paths), "--csv", str(tmp_path / "t.csv")])) == 0
+    with open(tmp_path / "t.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["name"] for row in rows] == ["'=HYPERLINK(1)", 'a "quoted", name', "soft"]
+    assert rows[0]["p50_ms"] == "21.3" and rows[1]["miou"] == "" and rows[2]["attention"] == "softmax"
+    with pytest.raises(InputError, match="nothing to write"):
+        report.run(parser.parse_args([str(paths[0])]))
+
+
+def test_a_file_named_by_its_content_must_still_hold_it(tmp_path: Path) -> None:
+    measurement = read_measurement(_write(tmp_path, {"name": "street/../b0 ü"})[0])
+    path = keep_measurement(tmp_path / "kept", measurement)
+    assert path.parent == tmp_path / "kept" and re.fullmatch(r"street_.._b0_ü-[0-9a-f]{16}\.json", path.name)
+    assert (
+        read_measurement(path)
+        == measurement
+        == read_measurement(keep_measurement(tmp_path / "kept", measurement))
+    )
+    path.write_text(path.read_text().replace("21.3", "11.3"))
+    with pytest.raises(InputError, match="has changed since it was measured"):
+        read_measurement(path)
+
+
+def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    with open(tmp_path / "huge.json", "wb") as stream:
+        stream.truncate(100 << 20)
+    with pytest.raises(InputError, match=r"huge\.json is too large \| got 104857600 bytes"):
+        read_measurement(tmp_path / "huge.json")
+
+
+@pytest.mark.slow
+def test_ten_thousand_reports_in_ten_seconds(tmp_path: Path) -> None:
+    targets, sizes = ("onnxruntime", "openvino", "ncnn"), ([360, 480], [512, 1024])
+    changes = (
+        {
+            "target": targets[n % 3],
+            "size": sizes[n % 2],
+            "threads": 1 + n % 4,
+            "miou": n / 10_000,
+            **(SOFTMAX if n % 5 else {}),
+        }
+        for n in range(10_000)
+    )
+    _write(tmp_path, *changes)
+    start = time.perf_counter()
+    assert "10000 measurements" in _report([tmp_path], tmp_path / "page.html")
+    assert time.perf_counter() - start < 10
 
 
 @pytest.mark.parametrize("spread", [1.0, 3.0, 100.0, 1e9])
