@@ -11,12 +11,20 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 Figures = dict[str, float]
 
 
+def child(contender: str, model: Path, source: Path, threads: int) -> list[str]:
+    """The command of one process of child.py."""
+    words = [contender, str(model), str(source), "--threads", str(threads)]
+    return [sys.executable, "-m", "benchmarks.child", *words]
+
+
 def alternate(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Figures]]:
-    """Run every command once per round, in turn.
+    """Run every command once per round, in turn, in the project's root folder.
 
     Returns:
         name -> one dict of figures per round.
@@ -33,7 +41,7 @@ def alternate(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, l
 
 
 def _run(command: Sequence[str]) -> Figures:
-    done = subprocess.run(list(command), capture_output=True, text=True)
+    done = subprocess.run(list(command), cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
     figures: Figures = json.loads(done.stdout.strip().splitlines()[-1])

@@ -1,0 +1,103 @@
+"""What the benchmarks run: a B0 with the Cityscapes head, its checkpoint, its graphs, and drawn scenes.
+
+No trained weights are needed to measure speed, but sane activations are (vanishing ones are slow on some
+processors, and label maps of one class prove nothing): weights come from a seed, the BatchNorms' statistics
+and the classifier's bias from drawn scenes. Refuses to know what is measured.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchmarks.rounds import ROOT
+from deploy.preprocess import Image, Size
+from export.trace import OPSET
+from pipeline.datasets.synthetic import draw_sample
+from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
+from pipeline.models.efficientvit import EfficientViTSeg, create_model
+from pipeline.normalise import MEAN, STD, Normalise
+
+CLASSES = 19
+SETTLED_ON = (256, 512)
+
+
+def scene(size: Size, index: int = 0) -> Image:
+    """One drawn street scene, `[H, W, 3]` uint8 RGB, always the same for one size and index."""
+    return draw_sample(0, "val", index, size)[0]
+
+
+def normalised(frame: Image) -> Tensor:
+    """`[H, W, 3]` uint8 -> `[1, 3, H, W]` float32, the network's input."""
+    return Normalise(torch.device("cpu"))(torch.from_numpy(frame)[None]).contiguous()
+
+
+def settled_model(attention: str = "linear", seed: int = 0) -> EfficientViTSeg:
+    """A B0 of 19 classes in eval mode: seeded weights, BatchNorm statistics of two drawn scenes.
+
+    The classifier's bias makes all classes equal on average there, so that each is the answer somewhere.
+    """
+    torch.manual_seed(seed)
+    model = create_model("b0", CLASSES, attention)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = None  # the statistics of this batch, not a step towards them
+    scenes = torch.cat([normalised(scene(SETTLED_ON, index)) for index in range(2)])
+    with torch.no_grad():
+        model.train()(scenes)
+        model.head.classifier.bias.sub_(model.eval()(scenes).mean(dim=(0, 2, 3)))
+    return model
+
+
+def save(model: EfficientViTSeg, path: Path) -> Path:
+    """The model as a checkpoint file; returns `path`."""
+    spec = {"variant": "b0", "attention": model.attention, "classes": CLASSES, "head": model.head_name}
+    save_checkpoint(path, model.state_dict(), CheckpointMeta(spec, preprocess={"mean": MEAN, "std": STD}))
+    return path
+
+
+def build_bundle(checkpoint: Path, size: Size, out: Path) -> Path:
+    """Export as a user does, with the parity gate of `export build`; returns the bundle's folder.
+
+    Raises:
+        RuntimeError: the build failed; its last words are in the message.
+    """
+    command = [sys.executable, "-m", "export", "build", "--checkpoint", str(checkpoint), "--target"]
+    command += ["onnxruntime", "--size", f"{size[0]}x{size[1]}", "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
+    return out
+
+
+def export_plainly(module: nn.Module, inputs: dict[str, Tensor], path: Path) -> Path:
+    """`torch.onnx.export` as it comes, at the sizes of `inputs`; returns `path`."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names, values = list(inputs), tuple(inputs.values())
+        torch.onnx.export(
+            module,
+            values,
+            str(path),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=names,
+            external_data=False,
+            verbose=False,
+        )
+    return path
+
+
+def save_inputs(path: Path, **arrays: Any) -> Path:
+    """Arrays by name as the .npz that a child process reads; returns `path`."""
+    np.savez(path, **{name: np.asarray(value) for name, value in arrays.items()})
+    return path

@@ -1,0 +1,65 @@
+"""One process that runs a graph under ONNX Runtime's profiler: prints each node's mean time as JSON.
+
+What a node is (operator, shapes) goes to a second file, as the profile has it. Calls during the warm-up do
+not count. Refuses to know what the nodes compute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.child import TIMED_CALLS, TIMED_S, WARM_UP_CALLS, WARM_UP_S, open_graph, repeat
+
+WHOLE = "model_run"
+_KERNEL = "_kernel_time"
+
+
+def profile(model: Path, source: Path, threads: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """Milliseconds a call by node name (`model_run`: the whole call), and the nodes' description."""
+    with TemporaryDirectory(prefix="edgeseg-") as folder:
+        session, inputs = open_graph(model, threads, Path(folder, "profile")), dict(np.load(source))
+        warm = len(repeat(lambda: session.run(None, inputs), WARM_UP_S, WARM_UP_CALLS))
+        repeat(lambda: session.run(None, inputs), TIMED_S, TIMED_CALLS)
+        return summed(json.loads(Path(session.end_profiling()).read_text()), warm)
+
+
+def summed(events: list[dict[str, Any]], warm: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """The profile's events without the first `warm` calls: name -> mean ms, name -> operator and shapes."""
+    runs = sorted((event for event in events if event["name"] == WHOLE), key=lambda event: event["ts"])[warm:]
+    kernels = [event for event in events if event["name"].endswith(_KERNEL) and event["ts"] >= runs[0]["ts"]]
+    times: dict[str, float] = defaultdict(float)
+    nodes = {}
+    for event in kernels:
+        name = event["name"].removesuffix(_KERNEL)
+        times[name] += event["dur"] / 1e3 / len(runs)
+        nodes[name] = {"op": event["args"]["op_name"], "inputs": _shapes(event, "input_type_shape")}
+        nodes[name]["outputs"] = _shapes(event, "output_type_shape")
+    return {**times, WHOLE: sum(run["dur"] for run in runs) / 1e3 / len(runs)}, nodes
+
+
+def _shapes(event: dict[str, Any], key: str) -> list[list[int]]:
+    return [shape for entry in event["args"].get(key, []) for shape in entry.values()]
+
+
+def main() -> None:
+    """Profile, print, describe."""
+    parser = argparse.ArgumentParser(description="one profiled process")
+    parser.add_argument("model", type=Path)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--nodes", type=Path, required=True, metavar="JSON", help="description of the nodes")
+    args = parser.parse_args()
+    times, nodes = profile(args.model, args.source, args.threads)
+    args.nodes.write_text(json.dumps(nodes))
+    print(json.dumps(times))
+
+
+if __name__ == "__main__":
+    main()

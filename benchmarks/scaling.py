@@ -1,0 +1,142 @@
+"""`python -m benchmarks.scaling`: linear against softmax attention as the image grows.
+
+Time and peak memory of the whole network (B0, normalised image to logits) and of the attention core alone
+(queries, keys and values of the stride-16 stage to what they attend to), with the exponents e of
+time ~ tokens^e fitted to them. What would not fit into memory is not run, and the result says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchmarks import network, record
+from benchmarks.memory import available_bytes
+from benchmarks.rounds import Figures, alternate, child, medians, ratios
+from deploy.errors import run_cli
+from deploy.preprocess import Size
+from export.trace import to_onnx
+from pipeline.models.attention import CORES
+from pipeline.models.efficientvit import VARIANTS
+from pipeline.models.labelmap import LabelMapper
+from pipeline.models.upsample import stage_size
+from pipeline.normalise import MEAN, STD
+
+SIZES = ((256, 256), (256, 512), (512, 512), (512, 1024), (768, 1536), (1024, 2048))
+ROUNDS = 5
+KINDS = ("linear", "softmax")
+PARTS = ("network", "core")
+STRIDE = 16
+DIM = VARIANTS["b0"].dim
+HEADS = 2 * VARIANTS["b0"].widths[3] // DIM  # of both sets of tokens
+
+
+class Core(nn.Module):
+    """An attention core as a module."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Three `[1, heads, d, N]` -> the same shape."""
+        return CORES[self.kind](q, k, v)
+
+
+def tokens_of(size: Size) -> int:
+    """Tokens at stride 16."""
+    height, width = stage_size(size, STRIDE)
+    return height * width
+
+
+def reason_not_to_run(kind: str, tokens: int, available: int) -> str | None:
+    """Why a case does not fit into `available` bytes, or None: softmax holds its weights twice."""
+    needed = 2 * 4 * HEADS * tokens**2 if kind == "softmax" else 0
+    if needed <= available:
+        return None
+    weights = f"{HEADS} x {tokens} x {tokens} weights, twice"
+    return f"not run: {weights} are {needed / 1e9:.1f} GB, {available / 1e9:.1f} GB are free"
+
+
+def prepare(part: str, kind: str, size: Size, folder: Path, threads: int) -> list[str]:
+    """Export one case; returns the command of its process."""
+    path = folder / f"{part}-{kind}.onnx"
+    if part == "network":
+        to_onnx(LabelMapper(network.settled_model(kind), size, MEAN, STD, "float", "logits"), path)
+        arrays = {"image": network.normalised(network.scene(size))}
+    else:
+        draw = torch.Generator().manual_seed(0)
+        arrays = {name: torch.randn(1, HEADS, DIM, tokens_of(size), generator=draw) for name in "qkv"}
+        network.export_plainly(Core(kind), arrays, path)
+    return child("graph", path, network.save_inputs(path.with_suffix(".npz"), **arrays), threads)
+
+
+def measure(part: str, size: Size, folder: Path, rounds: int, threads: int) -> dict[str, Any]:
+    """One case of the result: both kinds, or why one was not run."""
+    tokens = tokens_of(size)
+    reasons = {kind: reason_not_to_run(kind, tokens, available_bytes()) for kind in KINDS}
+    ready = [kind for kind in KINDS if reasons[kind] is None]
+    times = alternate({kind: prepare(part, kind, size, folder, threads) for kind in ready}, rounds)
+    case: dict[str, Any] = {"part": part, "size": list(size), "tokens": tokens}
+    for kind in KINDS:
+        case[kind] = _figures(times[kind]) if kind in times else {"not_run": reasons[kind]}
+    both = len(ready) == len(KINDS)
+    case["softmax_over_linear"] = ratios(times["softmax"], times["linear"], "ms") if both else None
+    return case
+
+
+def _figures(rounds: Sequence[Figures]) -> dict[str, Any]:
+    middle = medians(rounds)
+    return {
+        "ms": middle["ms"],
+        "rounds_ms": [figures["ms"] for figures in rounds],
+        "peak_bytes": middle["peak_bytes"],
+        "net_bytes": middle["peak_bytes"] - middle["loaded_bytes"],
+    }
+
+
+def exponent(cases: Sequence[dict[str, Any]], kind: str) -> float | None:
+    """e of time ~ tokens^e, by least squares on logarithms; None for fewer than two sizes."""
+    points = [(case["tokens"], case[kind]["ms"]) for case in cases if "ms" in case[kind]]
+    if len({tokens for tokens, _ in points}) < 2:
+        return None
+    tokens, times = np.log(np.array(points)).T
+    return float(np.polyfit(tokens, times, 1)[0])
+
+
+def exponents(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Part -> kind -> exponent over all sizes, and over the larger half, where constant costs matter less."""
+    result: dict[str, Any] = {}
+    for part in PARTS:
+        mine = sorted((case for case in cases if case["part"] == part), key=lambda case: case["tokens"])
+        large = mine[len(mine) // 2 :]
+        result[part] = {
+            kind: {"all": exponent(mine, kind), "larger_half": exponent(large, kind)} for kind in KINDS
+        }
+    return result
+
+
+def main() -> int:
+    """Measure every size and write the JSON file."""
+    args = record.arguments("scaling", "linear against softmax attention", SIZES, ROUNDS).parse_args()
+    cases = []
+    for size in args.size or SIZES:
+        for part in PARTS:
+            print(f"{part} at {size[0]}x{size[1]}", file=sys.stderr)
+            with TemporaryDirectory(prefix="edgeseg-") as folder:
+                cases.append(measure(part, size, Path(folder), args.rounds, args.threads))
+    core = {"heads": HEADS, "dim": DIM, "stride": STRIDE}
+    figures = {"model": "b0, cityscapes head", "core": core, "cases": cases, "exponents": exponents(cases)}
+    record.write("scaling", args, figures)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_cli(main))
