@@ -18,6 +18,9 @@ PRECISION ?= fp32
 THREADS ?= 2
 SIZE    ?=
 SET     ?=
+COMPARE ?= demo-softmax
+IMAGE   ?= data/synthetic/val/images/00000.jpg
+AT      ?=
 
 PY      := $(VENV)/bin/python
 READY   := $(VENV)/.installed
@@ -27,7 +30,7 @@ BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
 OUT     ?= runs/report
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup demo data train evaluate publish calibrate export list bench report readme test test-all lint clean
+.PHONY: help setup demo data train evaluate publish calibrate export list bench report benchmark attention readme test test-all lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
@@ -36,6 +39,7 @@ help:  ## print this text
 	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) NAME=$(NAME) DATA=$(DATA) SPLIT=$(SPLIT)"
 	@echo "  TARGET=$(TARGET) PRECISION=$(PRECISION) SIZE=$(SIZE) THREADS=$(THREADS)"
 	@echo "  BUNDLE=$(BUNDLE)"
+	@echo "  COMPARE=$(COMPARE) IMAGE=$(IMAGE) AT='Y,X ...' (attention: twin, picture, queries)"
 	@echo "  OUT=$(OUT) SET='key=value ...' (recipe settings)"
 	@echo "  TORCH=$(TORCH) (cpu | cuda: which PyTorch build setup installs)  DEMO=$(DEMO) (full | tiny)"
 
@@ -84,6 +88,18 @@ bench: $(READY)  ## speed, memory and mIoU of BUNDLE on DATA's SPLIT, as JSON in
 
 report: $(READY)  ## one page of all measurements in OUT
 	$(PY) -m deploy report $(OUT)/*.json --html $(OUT)/index.html
+
+benchmark: $(READY)  ## our export against the plain one, linear against softmax, time by operator; into the README
+	$(PY) -m benchmarks.plain --threads $(THREADS) --json reports/benchmark_plain.json
+	$(PY) -m benchmarks.scaling --threads $(THREADS) --json reports/benchmark_scaling.json
+	$(PY) -m benchmarks.operators --threads $(THREADS) --json reports/benchmark_operators.json
+	$(PY) docs/benchmark_pictures.py
+	$(PY) docs/readme.py
+
+attention: $(READY)  ## what RUN and its twin COMPARE attend to in IMAGE; into the README
+	$(PY) -m pipeline attention --checkpoint $(RUN) --compare $(COMPARE) --image $(IMAGE) $(SIZE_OPTION) $(foreach q,$(AT),--at $(q)) \
+		--out docs/images/attention.png --json reports/attention.json
+	$(PY) docs/readme.py
 
 ## ---- the demo -------------------------------------------------------------------------------------------
 # DEMO=tiny does the same in a minute, to see that everything works; its models are far from trained.

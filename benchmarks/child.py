@@ -25,8 +25,8 @@ from deploy.memory import own_peak_bytes
 
 Array = npt.NDArray[Any]
 Call = Callable[[], Array]
-WARM_UP_S, WARM_UP_CALLS = 0.3, 2
-TIMED_S, TIMED_CALLS = 1.0, 3
+WARM_UP_CALLS, TIMED_CALLS = 2, 3  # at least
+WARM_UP_SHARE = 1 / 3  # of the timed seconds
 _ERRORS_ONLY = 3
 
 
@@ -87,10 +87,10 @@ def plain(model: Path, source: Path, threads: int) -> Call:
 CONTENDERS = {"graph": graph, "bundle": bundle, "plain": plain}
 
 
-def timed(call: Callable[[], object]) -> dict[str, float]:
+def timed(call: Callable[[], object], seconds: float) -> dict[str, float]:
     """Median milliseconds of a call, and of how many, after a warm-up."""
-    repeat(call, WARM_UP_S, WARM_UP_CALLS)
-    times = repeat(call, TIMED_S, TIMED_CALLS)
+    repeat(call, seconds * WARM_UP_SHARE, WARM_UP_CALLS)
+    times = repeat(call, seconds, TIMED_CALLS)
     return {"ms": statistics.median(times) * 1e3, "calls": len(times)}
 
 
@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("source", type=Path)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True, help="of timed calls")
     parser.add_argument("--once", type=Path, metavar="NPY", help="one call; its answer goes to this file")
     args = parser.parse_args()
     call = CONTENDERS[args.contender](args.model, args.source, args.threads)
@@ -118,7 +119,7 @@ def main() -> None:
     figures: dict[str, float] = {}
     answer = call() if args.once else None
     if not args.once:
-        figures = timed(call)
+        figures = timed(call, args.seconds)
     print(json.dumps({**figures, "loaded_bytes": loaded, "peak_bytes": own_peak_bytes()}))
     if answer is not None:
         np.save(args.once, answer)

@@ -2,7 +2,7 @@
 
 No trained weights are needed to measure speed, but sane activations are (vanishing ones are slow on some
 processors, and label maps of one class prove nothing): weights come from a seed, the BatchNorms' statistics
-and the classifier's bias from drawn scenes. Refuses to know what is measured.
+and the classifier's bias from a drawn scene. Refuses to know what is measured.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from pipeline.models.efficientvit import EfficientViTSeg, create_model
 from pipeline.normalise import MEAN, STD, Normalise
 
 CLASSES = 19
-SETTLED_ON = (256, 512)
 
 
-def scene(size: Size, index: int = 0) -> Image:
-    """One drawn street scene, `[H, W, 3]` uint8 RGB, always the same for one size and index."""
-    return draw_sample(0, "val", index, size)[0]
+def scene(size: Size) -> Image:
+    """One drawn street scene, `[H, W, 3]` uint8 RGB, always the same for one size."""
+    return draw_sample(0, "val", 0, size)[0]
 
 
 def normalised(frame: Image) -> Tensor:
@@ -40,20 +39,20 @@ def normalised(frame: Image) -> Tensor:
     return Normalise(torch.device("cpu"))(torch.from_numpy(frame)[None]).contiguous()
 
 
-def settled_model(attention: str = "linear", seed: int = 0) -> EfficientViTSeg:
-    """A B0 of 19 classes in eval mode: seeded weights, BatchNorm statistics of two drawn scenes.
+def settled_model(size: Size, attention: str = "linear", seed: int = 0) -> EfficientViTSeg:
+    """A B0 of 19 classes in eval mode: seeded weights, BatchNorm statistics of the drawn scene of `size`.
 
-    The classifier's bias makes all classes equal on average there, so that each is the answer somewhere.
+    The classifier's bias makes all classes equal on average there, so that many are the answer somewhere.
     """
     torch.manual_seed(seed)
     model = create_model("b0", CLASSES, attention)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = None  # the statistics of this batch, not a step towards them
-    scenes = torch.cat([normalised(scene(SETTLED_ON, index)) for index in range(2)])
+    image = normalised(scene(size))
     with torch.no_grad():
-        model.train()(scenes)
-        model.head.classifier.bias.sub_(model.eval()(scenes).mean(dim=(0, 2, 3)))
+        model.train()(image)
+        model.head.classifier.bias.sub_(model.eval()(image).mean(dim=(0, 2, 3)))
     return model
 
 

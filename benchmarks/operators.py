@@ -22,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks import network, record
 from benchmarks.profiled import WHOLE
-from benchmarks.rounds import Figures, alternate, child, medians
+from benchmarks.rounds import Effort, Figures, alternate, child, medians
 from deploy.errors import run_cli
 from deploy.preprocess import Size
 from export.trace import infer, static_shape, to_onnx
@@ -101,20 +101,20 @@ def speed(ms: float, macs: int | None, peak: float) -> Figures:
     return {"gflops": gflops, "share_of_peak": gflops / peak}
 
 
-def measure(size: Size, folder: Path, rounds: int, threads: int) -> Node:
+def measure(size: Size, folder: Path, effort: Effort) -> Node:
     """Profile and peak, alternating; medians over the rounds."""
-    net = LabelMapper(network.settled_model(), size, MEAN, STD)
+    net = LabelMapper(network.settled_model(size), size, MEAN, STD)
     graph = to_onnx(net, folder / "labels.onnx")
     frame = network.save_inputs(folder / "frame.npz", image=network.scene(size)[None])
     left = np.random.default_rng(1).standard_normal((GEMM_SIDE, GEMM_SIDE)).astype(np.float32)
     square = network.save_inputs(folder / "square.npz", left=left)
     details = folder / "nodes.json"
-    words = [str(graph), str(frame), "--threads", str(threads), "--nodes", str(details)]
+    words = [str(graph), str(frame), *effort.words(), "--nodes", str(details)]
     commands = {
         "profile": [sys.executable, "-m", "benchmarks.profiled", *words],
-        "gemm": child("graph", gemm_graph(GEMM_SIDE, folder / "gemm.onnx"), square, threads),
+        "gemm": child("graph", gemm_graph(GEMM_SIDE, folder / "gemm.onnx"), square, effort),
     }
-    times = alternate(commands, rounds)
+    times = alternate(commands, effort.rounds)
     known = convolutions(onnx.load(graph))
     return {
         "size": list(size),
@@ -154,7 +154,7 @@ def main() -> int:
     cases = []
     for size in args.size or SIZES:
         with TemporaryDirectory(prefix="edgeseg-") as folder:
-            cases.append(measure(size, Path(folder), args.rounds, args.threads))
+            cases.append(measure(size, Path(folder), record.effort_of(args)))
     record.write(
         "operators", args, {"model": "b0 linear, cityscapes head, frame to label map", "cases": cases}
     )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from benchmarks import network, record
 from benchmarks.plain_network import PlainB0
-from benchmarks.rounds import Figures, alternate, child, medians, ratios
+from benchmarks.rounds import Effort, Figures, alternate, child, medians, ratios
 from deploy.errors import GateError, run_cli
 from deploy.preprocess import Size
 from export.trace import to_onnx
@@ -69,7 +69,7 @@ def compare_labels(plain: Answer, ours: Answer) -> Figures:
 
 
 def prepare(
-    folder: Path, size: Size, model: EfficientViTSeg, rival: EfficientViTSeg, threads: int
+    folder: Path, size: Size, model: EfficientViTSeg, rival: EfficientViTSeg, effort: Effort
 ) -> dict[str, tuple[Commands, Compare]]:
     """Export both sides into `folder`: task -> its two commands and how their answers are compared.
 
@@ -87,12 +87,12 @@ def prepare(
     as_array = network.save_inputs(folder / "image.npz", image=image)
     as_frame = network.save_inputs(folder / "frame.npz", frame=frame)
     networks = {
-        "plain": child("graph", plain_graph, as_array, threads),
-        "ours": child("graph", logits, as_array, threads),
+        "plain": child("graph", plain_graph, as_array, effort),
+        "ours": child("graph", logits, as_array, effort),
     }
     frames = {
-        "plain": child("plain", plain_graph, as_frame, threads),
-        "ours": child("bundle", bundle, as_frame, threads),
+        "plain": child("plain", plain_graph, as_frame, effort),
+        "ours": child("bundle", bundle, as_frame, effort),
     }
     return {"network": (networks, compare_logits), "frame": (frames, compare_labels)}
 
@@ -105,10 +105,10 @@ def answer_once(commands: Commands, compare: Compare, folder: Path) -> tuple[Fig
     return compare(*(np.load(files[side]) for side in SIDES)), memory
 
 
-def measure(task: str, commands: Commands, compare: Compare, folder: Path, rounds: int) -> dict[str, Any]:
+def measure(task: str, commands: Commands, compare: Compare, folder: Path, effort: Effort) -> dict[str, Any]:
     """One case of the result: equality first, then memory and time of both sides, and what ours saves."""
     equality, memory = answer_once(commands, compare, folder)
-    times = alternate(commands, rounds)
+    times = alternate(commands, effort.rounds)
     case: dict[str, Any] = {"task": task, "equality": equality}
     for side in SIDES:
         loaded, peak = memory[side]["loaded_bytes"], memory[side]["peak_bytes"]
@@ -129,15 +129,14 @@ def measure(task: str, commands: Commands, compare: Compare, folder: Path, round
 def main() -> int:
     """Measure every size and write the JSON file."""
     args = record.arguments("plain", "our export against the plain one", SIZES, ROUNDS).parse_args()
-    model, cases = network.settled_model(), []
+    effort, cases = record.effort_of(args), []
     for size in args.size or SIZES:
+        model = network.settled_model(size)
         with TemporaryDirectory(prefix="edgeseg-") as name:
-            tasks = prepare(Path(name), size, model, model, args.threads)
+            tasks = prepare(Path(name), size, model, model, effort)
             for task, (commands, compare) in tasks.items():
                 print(f"{task} at {size[0]}x{size[1]}", file=sys.stderr)
-                cases.append(
-                    {"size": list(size), **measure(task, commands, compare, Path(name), args.rounds)}
-                )
+                cases.append({"size": list(size), **measure(task, commands, compare, Path(name), effort)})
     record.write(
         "plain", args, {"model": "b0 linear, cityscapes head", "classes": network.CLASSES, "cases": cases}
     )

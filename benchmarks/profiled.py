@@ -15,18 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.child import TIMED_CALLS, TIMED_S, WARM_UP_CALLS, WARM_UP_S, open_graph, repeat
+from benchmarks.child import TIMED_CALLS, WARM_UP_CALLS, WARM_UP_SHARE, open_graph, repeat
 
 WHOLE = "model_run"
 _KERNEL = "_kernel_time"
 
 
-def profile(model: Path, source: Path, threads: int) -> tuple[dict[str, float], dict[str, Any]]:
+def profile(
+    model: Path, source: Path, threads: int, seconds: float
+) -> tuple[dict[str, float], dict[str, Any]]:
     """Milliseconds a call by node name (`model_run`: the whole call), and the nodes' description."""
     with TemporaryDirectory(prefix="edgeseg-") as folder:
         session, inputs = open_graph(model, threads, Path(folder, "profile")), dict(np.load(source))
-        warm = len(repeat(lambda: session.run(None, inputs), WARM_UP_S, WARM_UP_CALLS))
-        repeat(lambda: session.run(None, inputs), TIMED_S, TIMED_CALLS)
+        warm = len(repeat(lambda: session.run(None, inputs), seconds * WARM_UP_SHARE, WARM_UP_CALLS))
+        repeat(lambda: session.run(None, inputs), seconds, TIMED_CALLS)
         return summed(json.loads(Path(session.end_profiling()).read_text()), warm)
 
 
@@ -54,9 +56,10 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("source", type=Path)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True, help="of timed calls")
     parser.add_argument("--nodes", type=Path, required=True, metavar="JSON", help="description of the nodes")
     args = parser.parse_args()
-    times, nodes = profile(args.model, args.source, args.threads)
+    times, nodes = profile(args.model, args.source, args.threads, args.seconds)
     args.nodes.write_text(json.dumps(nodes))
     print(json.dumps(times))
 

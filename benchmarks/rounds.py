@@ -11,15 +11,29 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 Figures = dict[str, float]
 
 
-def child(contender: str, model: Path, source: Path, threads: int) -> list[str]:
+@dataclass(frozen=True)
+class Effort:
+    """How a comparison is run: rounds of fresh processes, each timing for `seconds` with `threads`."""
+
+    rounds: int
+    seconds: float
+    threads: int
+
+    def words(self) -> list[str]:
+        """As arguments of a child process."""
+        return ["--threads", str(self.threads), "--seconds", str(self.seconds)]
+
+
+def child(contender: str, model: Path, source: Path, effort: Effort) -> list[str]:
     """The command of one process of child.py."""
-    words = [contender, str(model), str(source), "--threads", str(threads)]
+    words = [contender, str(model), str(source), *effort.words()]
     return [sys.executable, "-m", "benchmarks.child", *words]
 
 

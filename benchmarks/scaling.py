@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks import network, record
 from benchmarks.memory import available_bytes
-from benchmarks.rounds import Figures, alternate, child, medians, ratios
+from benchmarks.rounds import Effort, Figures, alternate, child, medians, ratios
 from deploy.errors import run_cli
 from deploy.preprocess import Size
 from export.trace import to_onnx
@@ -65,25 +65,25 @@ def reason_not_to_run(kind: str, tokens: int, available: int) -> str | None:
     return f"not run: {weights} are {needed / 1e9:.1f} GB, {available / 1e9:.1f} GB are free"
 
 
-def prepare(part: str, kind: str, size: Size, folder: Path, threads: int) -> list[str]:
+def prepare(part: str, kind: str, size: Size, folder: Path, effort: Effort) -> list[str]:
     """Export one case; returns the command of its process."""
     path = folder / f"{part}-{kind}.onnx"
     if part == "network":
-        to_onnx(LabelMapper(network.settled_model(kind), size, MEAN, STD, "float", "logits"), path)
+        to_onnx(LabelMapper(network.settled_model(size, kind), size, MEAN, STD, "float", "logits"), path)
         arrays = {"image": network.normalised(network.scene(size))}
     else:
         draw = torch.Generator().manual_seed(0)
         arrays = {name: torch.randn(1, HEADS, DIM, tokens_of(size), generator=draw) for name in "qkv"}
         network.export_plainly(Core(kind), arrays, path)
-    return child("graph", path, network.save_inputs(path.with_suffix(".npz"), **arrays), threads)
+    return child("graph", path, network.save_inputs(path.with_suffix(".npz"), **arrays), effort)
 
 
-def measure(part: str, size: Size, folder: Path, rounds: int, threads: int) -> dict[str, Any]:
+def measure(part: str, size: Size, folder: Path, effort: Effort) -> dict[str, Any]:
     """One case of the result: both kinds, or why one was not run."""
     tokens = tokens_of(size)
     reasons = {kind: reason_not_to_run(kind, tokens, available_bytes()) for kind in KINDS}
     ready = [kind for kind in KINDS if reasons[kind] is None]
-    times = alternate({kind: prepare(part, kind, size, folder, threads) for kind in ready}, rounds)
+    times = alternate({kind: prepare(part, kind, size, folder, effort) for kind in ready}, effort.rounds)
     case: dict[str, Any] = {"part": part, "size": list(size), "tokens": tokens}
     for kind in KINDS:
         case[kind] = _figures(times[kind]) if kind in times else {"not_run": reasons[kind]}
@@ -131,7 +131,7 @@ def main() -> int:
         for part in PARTS:
             print(f"{part} at {size[0]}x{size[1]}", file=sys.stderr)
             with TemporaryDirectory(prefix="edgeseg-") as folder:
-                cases.append(measure(part, size, Path(folder), args.rounds, args.threads))
+                cases.append(measure(part, size, Path(folder), record.effort_of(args)))
     core = {"heads": HEADS, "dim": DIM, "stride": STRIDE}
     figures = {"model": "b0, cityscapes head", "core": core, "cases": cases, "exponents": exponents(cases)}
     record.write("scaling", args, figures)

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import benchmark_tables  # beside this file
+
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 TREE_FOLDERS = ("pipeline", "calibration", "export", "deploy")
@@ -67,7 +69,14 @@ def _first_line(path: Path) -> str:
     return text.split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".")
 
 
-PARTS: dict[str, Callable[[], str]] = {"measurements": measurements, "tree": tree}
+PARTS: dict[str, Callable[[], str]] = {
+    "measurements": measurements,
+    "benchmark_plain": benchmark_tables.plain,
+    "benchmark_scaling": benchmark_tables.scaling,
+    "attention": benchmark_tables.attention,
+    "benchmark_operators": benchmark_tables.operators,
+    "tree": tree,
+}
 
 
 def rewritten(text: str) -> str:

@@ -19,11 +19,14 @@ from deploy.options import add_json, parse_size
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
     from deploy.preprocess import Image
     from pipeline.models.attention_weights import Layer
 
 Point = tuple[float, float]
+KINDS = ("linear", "softmax")
 DEFAULT_POINTS: tuple[Point, ...] = ((0.3, 0.25), (0.5, 0.5), (0.8, 0.6))
 
 
@@ -66,11 +69,23 @@ def run(args: argparse.Namespace) -> int:
     rows = statistics(layers)
     draw(image, layers, args)
     if args.json:
-        write_json(args.json, {"layers": rows, "image": str(args.image), "picture": str(args.out)})
+        write_json(args.json, {**asked(args, image), "layers": rows})
     if args.json != "-":
         print_statistics(rows)
         print(f"wrote {args.out}")
     return 0
+
+
+def asked(args: argparse.Namespace, image: Image) -> dict[str, Any]:
+    """What the figures are of: checkpoints, image, its size in the network, queries, pictured layer."""
+    return {
+        "checkpoints": [name for name in (args.checkpoint, args.compare) if name],
+        "image": str(args.image),
+        "size": list(image.shape[:2]),
+        "queries": [list(point) for point in args.at or DEFAULT_POINTS],
+        "pictured_layer": args.layer,
+        "picture": str(args.out),
+    }
 
 
 def load_layers(args: argparse.Namespace) -> tuple[Image, dict[str, list[Layer]]]:
@@ -105,7 +120,7 @@ def load_layers(args: argparse.Namespace) -> tuple[Image, dict[str, list[Layer]]
         raise InputError(f"--compare {args.compare} differs in variant or size", fix="give --size HxW")
     only = next(iter(layers.values()))
     assert shown is not None, "one checkpoint at least is required"
-    return shown, {kind: layers.get(kind, only) for kind in ("linear", "softmax")}
+    return shown, {kind: layers.get(kind, only) for kind in KINDS}
 
 
 def statistics(layers: dict[str, list[Layer]]) -> list[dict[str, Any]]:
@@ -141,7 +156,7 @@ def print_statistics(rows: list[dict[str, Any]]) -> None:
     ):
         table.add_column(column, justify="right")
     for row in rows:
-        figures = [row[kind][key] for key in ("entropy", "top1") for kind in ("linear", "softmax")]
+        figures = [row[kind][key] for key in ("entropy", "top1") for kind in KINDS]
         shown = ("-" if value is None else f"{value:.3f}" for value in figures)
         table.add_row(str(row["layer"]), str(row["tokens"]), *shown)
     Console().print(table)
@@ -161,28 +176,51 @@ def weight_map(layer: Layer, kind: str, point: Point) -> npt.NDArray[np.float64]
 def draw(image: Image, layers: dict[str, list[Layer]], args: argparse.Namespace) -> None:
     """A row a query: the image with the query marked, its map under linear and under softmax attention.
 
-    Either map is scaled to its own largest weight, written above it in multiples of the flat map's 1/N.
+    Every map has its own scale, in multiples of the mean weight 1/N, so that a flat one can be read, too.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from deploy.files import atomic_write_bytes
 
-    points = args.at or DEFAULT_POINTS
-    height, width = image.shape[:2]
-    figure = Figure(figsize=(12, (4 * height / width + 0.35) * len(points)), layout="constrained")
+    points, shape = args.at or DEFAULT_POINTS, image.shape[:2]
+    figure = Figure(
+        figsize=(10, (2.85 * shape[0] / shape[1] + 0.12) * len(points) + 0.7), layout="constrained"
+    )
     FigureCanvasAgg(figure)
-    for row, point in zip(figure.subplots(len(points), 3, squeeze=False), points, strict=True):
+    axes = figure.subplots(len(points), 3, squeeze=False)
+    for row, point in zip(axes, points, strict=True):
         row[0].imshow(image)
-        row[0].set_title("query")
-        for axes, kind in zip(row[1:], ("linear", "softmax"), strict=True):
-            weights = weight_map(layers[kind][args.layer], kind, point)
-            axes.imshow(image.mean(-1), cmap="gray", extent=(0, width, height, 0))
-            axes.imshow(weights, cmap="inferno", alpha=0.75, extent=(0, width, height, 0), vmin=0)
-            axes.set_title(f"{kind}: largest weight {weights.max() * weights.size:.1f} / N")
-        for axes in row:
-            axes.plot(point[1] * (width - 1), point[0] * (height - 1), "+", color="cyan", ms=14, mew=2)
-            axes.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[])
+        _mark(row[0], point, shape)
+        for cell, kind in zip(row[1:], KINDS, strict=True):
+            shown = _overlay(cell, image, weight_map(layers[kind][args.layer], kind, point))
+            _mark(cell, point, shape)
+            scale = figure.colorbar(shown, ax=cell, pad=0.02, ticks=MaxNLocator(4), format="%g×")
+            scale.ax.tick_params(labelsize=11)
+    for cell, title in zip(axes[0], ("query (+)", *(f"{kind} attention" for kind in KINDS)), strict=True):
+        cell.set_title(title, fontsize=14)
+    layer = layers["linear"][args.layer]
+    tokens = f"attention layer {args.layer}, {layer.height}x{layer.width} tokens"
+    figure.suptitle(f"{tokens}: weight as a multiple of the mean weight, mean over heads", fontsize=13)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80, metadata={"Software": None})
+    figure.savefig(buffer, format="png", dpi=100, metadata={"Software": None})
     atomic_write_bytes(args.out, buffer.getvalue())
+
+
+def _overlay(axes: Axes, image: Image, weights: npt.NDArray[np.float64]) -> AxesImage:
+    """The weights over the image in grey: light where small, dark where large."""
+    height, width = image.shape[:2]
+    relative = weights * weights.size
+    extent = (0, width, height, 0)
+    axes.imshow(image.mean(-1), cmap="gray", vmin=0, vmax=255, extent=extent)
+    return axes.imshow(relative, cmap="YlGnBu", alpha=0.78, extent=extent, vmin=0)
+
+
+def _mark(axes: Axes, point: Point, shape: tuple[int, ...]) -> None:
+    """A cross at the query, dark with a light rim: visible on any ground."""
+    height, width = shape
+    place = (point[1] * (width - 1), point[0] * (height - 1))
+    axes.plot(*place, "+", color="white", ms=18, mew=5)
+    axes.plot(*place, "+", color="black", ms=15, mew=2)
+    axes.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[])

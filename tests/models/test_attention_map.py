@@ -76,7 +76,10 @@ def test_picture_table_and_json(checkpoints, capsys, compare):
     picture = cv2.imread(str(out))
     assert picture is not None
     assert picture.std() > 5
-    rows = json.loads(result.read_text())["layers"]
+    record = json.loads(result.read_text())
+    assert (record["size"], record["queries"]) == ([64, 96], [[0.5, 0.5], [1, 1]])
+    assert len(record["checkpoints"]) == 1 + compare
+    rows = record["layers"]
     assert [row["tokens"] for row in rows] == [24, 24, 6, 6]
     for row in rows:
         for kind in ("linear", "softmax"):
