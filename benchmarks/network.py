@@ -1,8 +1,8 @@
 """What the benchmarks run: a B0 with the Cityscapes head, its checkpoint, its graphs, and drawn scenes.
 
 No trained weights are needed to measure speed, but sane activations are (vanishing ones are slow on some
-processors, and label maps of one class prove nothing): weights come from a seed, the BatchNorms' statistics
-and the classifier's bias from a drawn scene. Refuses to know what is measured.
+processors, and label maps of one class prove nothing): weights come from a seed, the classifier's bias from a
+drawn scene. Refuses to know what is measured.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ def normalised(frame: Image) -> Tensor:
     return Normalise(torch.device("cpu"))(torch.from_numpy(frame)[None]).contiguous()
 
 
-def settled_model(size: Size, attention: str = "linear", seed: int = 0) -> EfficientViTSeg:
-    """A B0 of 19 classes in eval mode: seeded weights, BatchNorm statistics of the drawn scene of `size`.
+def seeded_model(size: Size, attention: str = "linear", seed: int = 0) -> EfficientViTSeg:
+    """A B0 of 19 classes in eval mode with seeded weights whose activations spread as trained ones do.
 
-    The classifier's bias makes all classes equal on average there, so that many are the answer somewhere.
+    The classifier's bias makes all classes equal on average over the drawn scene of `size`, so that many are
+    the answer somewhere.
     """
     torch.manual_seed(seed)
     model = create_model("b0", CLASSES, attention)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.momentum = None  # the statistics of this batch, not a step towards them
-    image = normalised(scene(size))
     with torch.no_grad():
-        model.train()(image)
-        model.head.classifier.bias.sub_(model.eval()(image).mean(dim=(0, 2, 3)))
+        for module in model.eval().modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.normal_(module.weight, std=module.weight[0].numel() ** -0.5)
+            elif isinstance(module, nn.BatchNorm2d):
+                module.running_mean.normal_(0, 0.05)
+                module.running_var.uniform_(0.5, 1.5)
+        model.head.classifier.bias.sub_(model(normalised(scene(size))).mean(dim=(0, 2, 3)))
     return model
 
 
@@ -77,8 +79,12 @@ def build_bundle(checkpoint: Path, size: Size, out: Path) -> Path:
     return out
 
 
-def export_plainly(module: nn.Module, inputs: dict[str, Tensor], path: Path) -> Path:
-    """`torch.onnx.export` as it comes, at the sizes of `inputs`; returns `path`."""
+def export_plainly(module: nn.Module, inputs: dict[str, Tensor], path: Path, dynamo: bool = True) -> Path:
+    """`torch.onnx.export` as it comes, at the sizes of `inputs`; returns `path`.
+
+    Args:
+        dynamo: False takes the older exporter, by TorchScript.
+    """
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -87,7 +93,7 @@ def export_plainly(module: nn.Module, inputs: dict[str, Tensor], path: Path) -> 
             module,
             values,
             str(path),
-            dynamo=True,
+            dynamo=dynamo,
             opset_version=OPSET,
             input_names=names,
             external_data=False,

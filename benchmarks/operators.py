@@ -103,7 +103,7 @@ def speed(ms: float, macs: int | None, peak: float) -> Figures:
 
 def measure(size: Size, folder: Path, effort: Effort) -> Node:
     """Profile and peak, alternating; medians over the rounds."""
-    net = LabelMapper(network.settled_model(size), size, MEAN, STD)
+    net = LabelMapper(network.seeded_model(size), size, MEAN, STD)
     graph = to_onnx(net, folder / "labels.onnx")
     frame = network.save_inputs(folder / "frame.npz", image=network.scene(size)[None])
     left = np.random.default_rng(1).standard_normal((GEMM_SIDE, GEMM_SIDE)).astype(np.float32)

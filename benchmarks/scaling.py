@@ -69,7 +69,7 @@ def prepare(part: str, kind: str, size: Size, folder: Path, effort: Effort) -> l
     """Export one case; returns the command of its process."""
     path = folder / f"{part}-{kind}.onnx"
     if part == "network":
-        to_onnx(LabelMapper(network.settled_model(size, kind), size, MEAN, STD, "float", "logits"), path)
+        to_onnx(LabelMapper(network.seeded_model(size, kind), size, MEAN, STD, "float", "logits"), path)
         arrays = {"image": network.normalised(network.scene(size))}
     else:
         draw = torch.Generator().manual_seed(0)

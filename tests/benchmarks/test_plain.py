@@ -19,7 +19,7 @@ EFFORT = Effort(rounds=1, seconds=0.01, threads=1)
 
 
 def test_the_twin_takes_the_weights_and_gives_the_logits():
-    model, twin = network.settled_model((128, 192)), PlainB0(network.CLASSES).eval()
+    model, twin = network.seeded_model((128, 192)), PlainB0(network.CLASSES).eval()
     assert list(twin.state_dict()) == list(model.state_dict())
     twin.load_state_dict(model.state_dict())
     image = network.normalised(network.scene((128, 192)))
@@ -30,7 +30,7 @@ def test_the_twin_takes_the_weights_and_gives_the_logits():
 
 
 def test_measured_from_both_sides_then_refused_for_other_weights(tmp_path: Path):
-    model = network.settled_model(SIZE)
+    model = network.seeded_model(SIZE)
     tasks = plain.prepare(tmp_path, SIZE, model, model, EFFORT)
     cases = [
         {"size": list(SIZE), **plain.measure(task, *how, tmp_path, EFFORT)} for task, how in tasks.items()
@@ -50,10 +50,8 @@ def test_measured_from_both_sides_then_refused_for_other_weights(tmp_path: Path)
     assert cases[1]["equality"]["agreement"] >= plain.LEAST_AGREEMENT
     assert len(benchmark_pictures.plain({"cases": cases}).axes) == 2
 
-    other = PlainB0(network.CLASSES).eval()
-    other.load_state_dict(network.settled_model(SIZE, seed=1).state_dict())
-    image = network.normalised(network.scene(SIZE))
-    network.export_plainly(other, {"image": image}, tmp_path / "plain.onnx")
+    other = network.seeded_model(SIZE, seed=1)
+    plain.export_twin(other, network.normalised(network.scene(SIZE)), tmp_path / "plain.onnx")
     with pytest.raises(GateError, match="not the same function"):
         plain.answer_once(*tasks["network"], tmp_path)
 
