@@ -20,10 +20,12 @@ from torch import Tensor, nn
 
 from benchmarks.rounds import ROOT
 from deploy.preprocess import Image, Size
+from export.targets import BuildContext, onnxruntime
 from export.trace import OPSET
 from pipeline.datasets.synthetic import draw_sample
 from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
 from pipeline.models.efficientvit import EfficientViTSeg, create_model
+from pipeline.models.labelmap import LabelMapper
 from pipeline.normalise import MEAN, STD, Normalise
 
 CLASSES = 19
@@ -77,6 +79,12 @@ def build_bundle(checkpoint: Path, size: Size, out: Path) -> Path:
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
     return out
+
+
+def export_ours(net: LabelMapper, folder: Path) -> Path:
+    """The graph that the onnxruntime target makes, in a new folder; returns its file."""
+    folder.mkdir()
+    return onnxruntime.build(net, BuildContext("fp32", folder))[onnxruntime.MODEL_FILE]
 
 
 def export_plainly(module: nn.Module, inputs: dict[str, Tensor], path: Path, dynamo: bool = True) -> Path:

@@ -27,7 +27,6 @@ from benchmarks.plain_network import PlainB0
 from benchmarks.rounds import Effort, Figures, alternate, child, medians, ratios
 from deploy.errors import GateError, run_cli
 from deploy.preprocess import Size
-from export.trace import to_onnx
 from pipeline.models.efficientvit import EfficientViTSeg
 from pipeline.models.labelmap import LabelMapper
 from pipeline.normalise import MEAN, STD
@@ -90,7 +89,7 @@ def prepare(
     frame = network.scene(size)
     image = network.normalised(frame)
     plain_graph = export_twin(rival, image, folder / "plain.onnx")
-    logits = to_onnx(LabelMapper(model, size, MEAN, STD, "float", "logits"), folder / "logits.onnx")
+    logits = network.export_ours(LabelMapper(model, size, MEAN, STD, "float", "logits"), folder / "logits")
     checkpoint = network.save(model, folder / "b0.safetensors")
     bundle = network.build_bundle(checkpoint, size, folder / "bundle")
     as_array = network.save_inputs(folder / "image.npz", image=image)

@@ -13,10 +13,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from benchmarks.rounds import Effort
+from deploy.device import this_machine
 from deploy.files import write_json
-from deploy.machine import this_machine
-from deploy.options import count
-from deploy.preprocess import Size, parse_size
+from deploy.options import count, parse_size
+from deploy.preprocess import Size
 from deploy.runtimes import default_threads
 from export.package import tool_versions
 

@@ -22,7 +22,6 @@ from benchmarks.memory import available_bytes
 from benchmarks.rounds import Effort, Figures, alternate, child, medians, ratios
 from deploy.errors import run_cli
 from deploy.preprocess import Size
-from export.trace import to_onnx
 from pipeline.models.attention import CORES
 from pipeline.models.efficientvit import VARIANTS
 from pipeline.models.labelmap import LabelMapper
@@ -69,7 +68,8 @@ def prepare(part: str, kind: str, size: Size, folder: Path, effort: Effort) -> l
     """Export one case; returns the command of its process."""
     path = folder / f"{part}-{kind}.onnx"
     if part == "network":
-        to_onnx(LabelMapper(network.seeded_model(size, kind), size, MEAN, STD, "float", "logits"), path)
+        net = LabelMapper(network.seeded_model(size, kind), size, MEAN, STD, "float", "logits")
+        path = network.export_ours(net, folder / kind)
         arrays = {"image": network.normalised(network.scene(size))}
     else:
         draw = torch.Generator().manual_seed(0)
