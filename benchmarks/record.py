@@ -19,6 +19,7 @@ from deploy.options import count, parse_size
 from deploy.preprocess import Size
 from deploy.runtimes import default_threads
 from export.package import tool_versions
+from export.targets import onnxruntime
 
 SCHEMA_VERSION = 1
 
@@ -50,7 +51,7 @@ def write(name: str, args: argparse.Namespace, figures: dict[str, Any]) -> None:
         "command": shlex.join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]]),
         "timestamp": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": asdict(this_machine()),
-        "versions": tool_versions(),
+        "versions": tool_versions(onnxruntime.TOOLS),
         **asdict(effort_of(args)),
         **figures,
     }
