@@ -125,7 +125,7 @@ def operators(record: Record) -> Figure:
         speed = f", {gflops:.0f} GFLOP/s" if gflops else ""
         left.text(ms, index, f" {ms:.1f} ms{speed}", va="center", fontsize=10.5, color=INK)
     left.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    left.set(xlim=(0, 1.45 * max(ms for _, ms, _ in rows)), xlabel="ms a frame")
+    left.set(xlim=(0, 2.2 * max(ms for _, ms, _ in rows)), xlabel="ms a frame")
     left.invert_yaxis()
     tidy(left, f"by operator, {case['ms']:.0f} ms in all", "x")
     _slowest(right, case, most=12)
@@ -143,15 +143,16 @@ def _slowest(axes: Axes, case: Record, most: int) -> None:
     nodes, peak = case["nodes"][:most], case["peak"]["gflops"]
     axes.barh(range(len(nodes)), [node.get("gflops", 0) for node in nodes], color=GREEN)
     for index, node in enumerate(nodes):
-        reached = f"{node['gflops']:.0f}, " if "gflops" in node else ""
-        text = f" {reached}{node['ms']:.1f} ms"
+        text = f" {node['gflops']:.0f}" if "gflops" in node else " no products"
         axes.text(node.get("gflops", 0), index, text, va="center", fontsize=10.5, color=INK)
     axes.axvline(peak, color=ORANGE, lw=2, label=f"one large matrix product: {peak:.0f} GFLOP/s")
-    axes.set_yticks(range(len(nodes)), [node["what"] for node in nodes])
+    axes.set_yticks(range(len(nodes)), [f"{node['what']}: {node['ms']:.1f} ms" for node in nodes])
     axes.set(xlim=(0, 1.05 * max(peak, *(node.get("gflops", 0) for node in nodes))), xlabel="GFLOP/s reached")
     axes.invert_yaxis()
     tidy(axes, "the slowest nodes", "x")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), fontsize=10.5, frameon=False)
+    axes.figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower right", fontsize=10.5, frameon=False
+    )
 
 
 def main() -> None:

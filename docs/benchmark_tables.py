@@ -41,7 +41,7 @@ def plain() -> str:
 
 def _equality(figures: Record) -> str:
     if "agreement" in figures:
-        return f"{figures['agreement']:.3%} of pixels"
+        return f"{figures['agreement']:.4%} of pixels"
     return f"{figures['share_of_deviation']:.0e} of σ"
 
 
