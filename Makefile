@@ -30,7 +30,7 @@ BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
 OUT     ?= runs/report
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup demo data train evaluate publish calibrate export list bench report benchmark attention readme test test-all lint clean
+.PHONY: help setup demo data train evaluate publish calibrate export list bench report device benchmark attention readme test test-all lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
@@ -100,6 +100,11 @@ attention: $(READY)  ## what RUN and its twin COMPARE attend to in IMAGE; into t
 	$(PY) -m pipeline attention --checkpoint $(RUN) --compare $(COMPARE) --image $(IMAGE) $(SIZE_OPTION) $(foreach q,$(AT),--at $(q)) \
 		--out docs/images/attention.png --json reports/attention.json
 	$(PY) docs/readme.py
+
+device: dist/edgeseg-device.pyz  ## all that runs on a device as one file, dist/edgeseg-device.pyz
+
+dist/edgeseg-device.pyz: $(shell find deploy -type f -not -name '*.pyc' 2>/dev/null) | $(READY)
+	$(PY) -m deploy _onefile $@
 
 ## ---- the demo -------------------------------------------------------------------------------------------
 # DEMO=tiny does the same in a minute, to see that everything works; its models are far from trained.

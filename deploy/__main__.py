@@ -15,7 +15,10 @@ COMMANDS = {
     "report": ("deploy.report", "one HTML page or CSV table of many bench files"),
     "compare": ("deploy.compare", "old against new bench files: exit status 1 if slower"),
 }
-INTERNAL = {"_memory": ("deploy.memory", "peak memory of this process (started by bench)")}
+INTERNAL = {
+    "_memory": ("deploy.memory", "peak memory of this process (started by bench)"),
+    "_onefile": ("deploy.onefile", "this package as one file (started by make device)"),
+}
 
 
 def main() -> int:

@@ -25,11 +25,6 @@ import numpy.typing as npt
 from deploy.errors import InputError
 from deploy.imagefile import decode, png_chunks, read_bytes
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 Labels = npt.NDArray[np.uint8]
 Colour = tuple[int, int, int]
 
@@ -148,6 +143,11 @@ def default_palette(count: int) -> tuple[Colour, ...]:
 
 
 def _read_toml(root: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):  # here, so that what needs no labelled folder runs without tomli
+        import tomllib
+    else:
+        import tomli as tomllib
+
     path = root / "dataset.toml"
     if not root.is_dir():
         raise InputError(f"no data folder {root}", fix="pass --data with a folder that holds dataset.toml")
@@ -159,7 +159,7 @@ def _read_toml(root: Path) -> dict[str, Any]:
         )
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML", got=error) from error
     unknown = sorted(set(table) - set(_KEYS))
     if unknown:
