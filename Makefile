@@ -22,6 +22,8 @@ COMPARE ?= demo-softmax
 IMAGE   ?= data/synthetic/val/images/00000.jpg
 AT      ?=
 
+DEVICE  ?=
+
 PY      := $(VENV)/bin/python
 READY   := $(VENV)/.installed
 # An empty SIZE means the size the checkpoint was trained for; the bundle's folder is then named without it.
@@ -30,7 +32,7 @@ BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
 OUT     ?= runs/report
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup demo data train evaluate publish calibrate export list bench report device benchmark attention readme test test-all lint clean
+.PHONY: help setup system demo data train evaluate publish calibrate export list bench report device benchmark attention readme test test-all lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
@@ -38,7 +40,7 @@ help:  ## print this text
 	@echo; echo "variables (with their value now):"
 	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) NAME=$(NAME) DATA=$(DATA) SPLIT=$(SPLIT)"
 	@echo "  TARGET=$(TARGET) PRECISION=$(PRECISION) SIZE=$(SIZE) THREADS=$(THREADS)"
-	@echo "  BUNDLE=$(BUNDLE)"
+	@echo "  BUNDLE=$(BUNDLE) DEVICE=$(DEVICE) (ssh://user@host ...)"
 	@echo "  COMPARE=$(COMPARE) IMAGE=$(IMAGE) AT='Y,X ...' (attention: twin, picture, queries)"
 	@echo "  OUT=$(OUT) SET='key=value ...' (recipe settings)"
 	@echo "  TORCH=$(TORCH) (cpu | cuda: which PyTorch build setup installs)  DEMO=$(DEMO) (full | tiny)"
@@ -59,6 +61,12 @@ $(READY): pyproject.toml constraints.txt
 	$(TORCH_$(TORCH))
 	$(PY) -m pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
+
+system:  ## Debian packages that some checks need (an ssh server); as root
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(SYSTEM_PACKAGES)
+
+SYSTEM_PACKAGES := openssh-client openssh-server
 
 ## ---- the stages -----------------------------------------------------------------------------------------
 data: $(READY)  ## make the synthetic street scenes (data/synthetic)
@@ -82,9 +90,9 @@ export: $(READY)  ## build and prove a bundle of RUN for TARGET and PRECISION
 list: $(READY)  ## every export target, available here or not, and why
 	$(PY) -m export list
 
-bench: $(READY)  ## speed, memory and mIoU of BUNDLE on DATA's SPLIT, as JSON in OUT
-	$(PY) -m deploy verify $(BUNDLE) --threads $(THREADS)
-	$(PY) -m deploy bench $(BUNDLE) --data $(DATA) --split $(SPLIT) --threads $(THREADS) --json $(REPORT)
+bench: $(READY)  ## speed, memory and mIoU of BUNDLE on DATA's SPLIT, here or on DEVICE, as JSON in OUT
+	$(if $(DEVICE),,$(PY) -m deploy verify $(BUNDLE) --threads $(THREADS))
+	$(PY) -m deploy bench $(BUNDLE) --data $(DATA) --split $(SPLIT) $(if $(DEVICE),$(foreach d,$(DEVICE),--device $(d)) --keep $(OUT),--threads $(THREADS) --json $(REPORT))
 
 report: $(READY)  ## one page of all measurements in OUT
 	$(PY) -m deploy report $(OUT)/*.json --html $(OUT)/index.html

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
 from deploy.files import write_json
-from deploy.options import add_bundle, add_data, add_json, count, duration
+from deploy.options import add_bundle, add_data, add_device, add_json, count, duration
 
 if TYPE_CHECKING:
     from deploy.measurement import Measurement
@@ -44,16 +44,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="also write to DIR, named by the content's hash"
     )
+    add_device(parser)
+    parser.add_argument("--attach", metavar="ID", help="take up a run whose connection broke")
+    parser.add_argument("--leave", action="store_true", help="leave the files there for the next run")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print a summary and write the file; exit status 130 where Ctrl-C ended it early."""
+    """Measure, print a summary and write the file; exit status 130 where Ctrl-C ended it early.
+
+    Raises:
+        InputError: what cannot be measured; of several devices, after the others' results are written.
+    """
+    if not args.device and args.attach:
+        raise InputError("--attach", got="no device", expected="--device URI")
+    if args.json and len(args.device or ()) > 1:
+        raise InputError("--json", got=f"{len(args.device)} devices", expected="--keep DIR")
+    if not args.device:
+        measurement = _measure_here(args)
+        _deliver(measurement, args)
+        return 130 if measurement.interrupted else 0
+
+    from deploy.remote.bench import measure_on
+
+    found, errors = measure_on(args)
+    for measurement in found.values():
+        _deliver(measurement, args)
+    for error in errors[1:]:
+        print(f"error: {error}", file=sys.stderr)
+    if errors:
+        raise errors[0]
+    return 0
+
+
+def _measure_here(args: argparse.Namespace) -> Measurement:
     import cv2
 
     from deploy.brought import LATENCY_ONLY, is_brought, opened
     from deploy.harness import measure
-    from deploy.measurement import keep_measurement, measurement_to_json
     from deploy.provider import with_provider
 
     if args.data and is_brought(args.bundle):
@@ -72,13 +100,18 @@ def run(args: argparse.Namespace) -> int:
         )  # fmt: skip
     if is_brought(args.bundle):
         measurement = replace(measurement, brought=True, accuracy_reason=LATENCY_ONLY)
+    return measurement
+
+
+def _deliver(measurement: Measurement, args: argparse.Namespace) -> None:
+    from deploy.measurement import keep_measurement, measurement_to_json
+
     if args.json:
         write_json(args.json, measurement_to_json(measurement))
     if args.keep:
         print(f"kept         {keep_measurement(args.keep, measurement)}", file=sys.stderr)
     if args.json != "-":
         print(summary(measurement))
-    return 130 if measurement.interrupted else 0
 
 
 def summary(measurement: Measurement) -> str:
@@ -89,7 +122,10 @@ def summary(measurement: Measurement) -> str:
 def _main(m: Measurement) -> Iterator[tuple[str, str]]:
     latency, stages, memory = m.latency_ms, m.stages_ms, m.peak_memory_bytes
     miou = m.accuracy_reason if m.miou is None else f"{m.miou:.4f}"
-    yield "bundle", f"{m.name} ({m.proof})"
+    yield (
+        "bundle",
+        f"{m.name} ({m.proof}) on {m.machine.board or m.machine.cpu_model or m.machine.architecture}",
+    )
     yield "mIoU", f"{miou}" + (f" on {m.images} images" if m.images else "")
     yield "latency", f"p50 {latency.p50:.2f}  p90 {latency.p90:.2f}  p99 {latency.p99:.2f} ms"
     yield "stages", f"{stages.preprocess:.2f} + {stages.inference:.2f} + {stages.postprocess:.2f} ms"

@@ -73,6 +73,22 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON (- for stdout)")
 
 
+def add_device(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """--device URI (several times), and how to reach it."""
+    parser.add_argument(
+        "--device",
+        action="append",
+        required=required,
+        metavar="URI",
+        help="ssh://user@host[:port]; repeatable",
+    )
+    parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="instead of ~/.ssh/config")
+    parser.add_argument("--remote-dir", metavar="DIR", help="folder there (default: .edgeseg in the home)")
+    parser.add_argument(
+        "--python", default="python3", metavar="NAME", help="interpreter there (default: python3)"
+    )
+
+
 def count(text: str) -> int:
     """argparse type: a whole number from 1 to 100000."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:7]) <= 100_000:
