@@ -12,7 +12,7 @@ import numpy as np
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
-from deploy.labels import DatasetInfo, Labels, Pair, list_pairs, read_dataset, read_mask
+from deploy.labels import DatasetInfo, Labels, Pair, hu_scale, list_pairs, read_dataset, read_mask
 from deploy.manifest import Preprocess
 from deploy.preprocess import Image, read_image
 
@@ -39,6 +39,7 @@ class SplitFrames:
     def __init__(self, bundle: Bundle, directory: Path, split: str) -> None:
         self.info: DatasetInfo = read_dataset(directory)
         self.pairs: list[Pair] = list_pairs(self.info, split)
+        self.hu = hu_scale(self.info, bundle.manifest.preprocess)
         names = tuple(entry.name for entry in bundle.manifest.classes)
         if names != self.info.classes:
             fix = "measure on data with the bundle's classes"
@@ -51,7 +52,7 @@ class SplitFrames:
 
     def image(self, index: int) -> Image:
         """The decoded image of a pair."""
-        return read_image(self.pairs[index].image)
+        return read_image(self.pairs[index].image, self.hu)
 
     def mask(self, index: int) -> Labels:
         """The mask of a pair."""

@@ -1,6 +1,7 @@
 """Labelled folders as data: dataset.toml, the pairs of a split, and masks as raw class indices.
 
-    <root>/dataset.toml   name, modality, classes, palette, ignore_index, source, licence
+    <root>/dataset.toml   name, modality, classes, palette, ignore_index, source, licence; of CT in Hounsfield
+                          units also hu_offset and how slices were made (spacing_mm, canvas, neighbour_mm)
     <root>/<split>/images/STEM.jpg|png|...    <root>/<split>/masks/STEM.png
 
 Shared by training on the host and measuring on a device, so that both read one and the same truth. Refuses to
@@ -22,22 +23,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deploy import schema
 from deploy.errors import InputError
 from deploy.imagefile import decode, png_chunks, read_bytes
+from deploy.manifest import Preprocess, SliceRule, check_ct
+from deploy.preprocess import HuScale
 
 Labels = npt.NDArray[np.uint8]
 Colour = tuple[int, int, int]
 
 IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 MAX_CLASSES = 255
-_KEYS = ("name", "modality", "classes", "palette", "ignore_index", "source", "licence")
+_SLICE_KEYS = ("spacing_mm", "canvas", "neighbour_mm")
+_CT_KEYS = ("hu_offset", *_SLICE_KEYS)
+_KEYS = ("name", "modality", "classes", "palette", "ignore_index", "source", "licence", *_CT_KEYS)
 _TOML_LIMIT = 1 << 20
 _REFUSED_PNG = {2: "RGB colours", 4: "an alpha channel", 6: "RGB colours and an alpha channel"}
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What dataset.toml says. `palette` is RGB, one a class; `ignore_index` is a mask value or None."""
+    """What dataset.toml says. `palette` is RGB, one a class; `ignore_index` is a mask value or None.
+
+    `hu_offset`: images hold Hounsfield units + this, in 16 bits; None: they are pictures. `slices`: how CT
+    volumes were cut into them.
+    """
 
     name: str
     modality: str
@@ -47,6 +57,8 @@ class DatasetInfo:
     source: str
     licence: str
     root: Path
+    hu_offset: int | None = None
+    slices: SliceRule | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,25 @@ def read_dataset(directory: Path | str) -> DatasetInfo:
         source=_text(table, "source", "", root),
         licence=_text(table, "licence", "", root),
         root=root,
+        **_ct(table, root),
     )
+
+
+def hu_scale(info: DatasetInfo, rule: Preprocess | None) -> HuScale | None:
+    """How the folder's images are read for a network with this rule; None: as pictures.
+
+    Raises:
+        InputError: Hounsfield units and no window for them, or slices cut by another rule than the network's.
+    """
+    if info.hu_offset is None:
+        return None
+    if rule is None or rule.hu_window is None:
+        fix = "set data.hu_window in the recipe, such as [-160, 240] for soft tissue"
+        raise InputError(f"{info.root} holds Hounsfield units", "no window for them", "hu_window", fix)
+    if rule.slices != info.slices:
+        fix = "prepare the volumes again with the network's rule"
+        raise InputError(f"{info.root}: slices cut by another rule", info.slices, rule.slices, fix)
+    return HuScale(info.hu_offset, rule.hu_window)
 
 
 def list_pairs(info: DatasetInfo, split: str) -> list[Pair]:
@@ -206,6 +236,22 @@ def _ignore_index(value: Any, count: int, root: Path) -> int | None:
         expected = f"a mask value from {count} (after the last class) to 255"
         raise InputError(f"{root / 'dataset.toml'}: ignore_index", got=repr(value), expected=expected)
     return value
+
+
+def _ct(table: dict[str, Any], root: Path) -> dict[str, Any]:
+    """`hu_offset` and `slices` of a table that has them."""
+    where = f"{root / 'dataset.toml'}"
+    given = {key: table[key] for key in _SLICE_KEYS if key in table}
+    offset = table.get("hu_offset")
+    if offset is None:
+        if given:
+            raise InputError(f"{where}: {', '.join(given)}", got="no hu_offset", expected="both, or neither")
+        return {}
+    if type(offset) is not int or not 0 <= offset <= 32768:
+        raise InputError(f"{where}: hu_offset", got=repr(offset), expected="a whole number, 0 to 32768")
+    slices = schema.decode(SliceRule, given, where)
+    check_ct((0.0, 1.0), slices, where)
+    return {"hu_offset": offset, "slices": slices}
 
 
 def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:

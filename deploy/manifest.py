@@ -15,6 +15,7 @@ from deploy.schema import decode, encode
 
 SCHEMA_VERSION = 1
 MAX_SIDE = 16384
+MAX_HU = 32768
 PROOFS = ("executed", "evaluated", "built", "not run: why")
 _LAYOUT_RANK = {"NHWC": 4, "NCHW": 4, "NHW": 3}
 _DTYPES = ("uint8", "int8", "int32", "int64", "float16", "float32")
@@ -58,11 +59,25 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class SliceRule:
+    """How a slice of a CT volume becomes a frame, before `Preprocess` applies. All None: the slice as it is.
+
+    `spacing_mm`: pixel spacing in plane that it is resampled to; `canvas`: (height, width) it is then cut or
+    padded to, centred; both or neither. `neighbour_mm`: the first and last channel are the slices this far
+    towards feet and head.
+    """
+
+    spacing_mm: float | None = None
+    canvas: tuple[int, int] | None = None
+    neighbour_mm: float | None = None
+
+
+@dataclass(frozen=True)
 class Preprocess:
     """How a decoded frame becomes the network's input: `size` (height, width), `mean`, `std` in 0..1 units.
 
     `in_graph`: normalisation and layout are part of the network. `interpolation`: linear, or area (area where
-    both sides shrink, else linear). `hu_window`: (low, high) in Hounsfield units, for CT.
+    both sides shrink, else linear). For CT: `hu_window` (low, high) in Hounsfield units, and `slices`.
     """
 
     size: tuple[int, int]
@@ -73,6 +88,7 @@ class Preprocess:
     interpolation: Literal["linear", "area"] = "linear"
     colour_order: Literal["rgb"] = "rgb"
     hu_window: tuple[float, float] | None = None
+    slices: SliceRule | None = None
 
 
 @dataclass(frozen=True)
@@ -240,6 +256,24 @@ def _check_preprocess(manifest: Manifest, where: str) -> None:
         raise InputError(f"{where}: preprocess.size", got=rule.size, expected=f"the input's {sides}")
     if min(rule.std) <= 0:
         raise InputError(f"{where}: preprocess.std", got=rule.std, expected="positive numbers")
+    check_ct(rule.hu_window, rule.slices, where)
+
+
+def check_ct(hu_window: tuple[float, float] | None, slices: SliceRule | None, where: str) -> None:
+    """Raise InputError for a window or a rule for slices that cannot be applied."""
+    if hu_window and not -MAX_HU <= hu_window[0] < hu_window[1] <= MAX_HU:
+        raise InputError(f"{where}: hu_window", got=hu_window, expected=f"low < high within +-{MAX_HU} HU")
+    if slices is None:
+        return
+    if hu_window is None:
+        raise InputError(f"{where}: slices", got="no hu_window", expected="a window, as slices are of CT")
+    if (slices.spacing_mm is None) != (slices.canvas is None):
+        raise InputError(f"{where}: slices", got=slices, expected="spacing_mm and canvas, or neither")
+    for name, value in (("spacing_mm", slices.spacing_mm), ("neighbour_mm", slices.neighbour_mm)):
+        if value is not None and not 0.01 <= value <= 100:
+            raise InputError(f"{where}: {name}", got=value, expected="0.01 to 100 mm")
+    if slices.canvas and not all(1 <= side <= MAX_SIDE for side in slices.canvas):
+        raise InputError(f"{where}: canvas", got=slices.canvas, expected=f"sides of 1..{MAX_SIDE}")
 
 
 def _check_classes(manifest: Manifest, where: str) -> None:

@@ -1,19 +1,25 @@
-"""Segmentation accuracy: one confusion matrix accumulated over all images, and IoU from it.
+"""Segmentation accuracy: one confusion matrix accumulated over all images, and IoU and Dice from it.
 
 mIoU is the mean over classes of intersection / union, where both are summed over the whole data set (not
 averaged per image); ignored pixels count nowhere, a class absent from prediction and truth is nan and left
 out of the mean. Source: PASCAL VOC (Everingham et al., IJCV 2010); the same rule as Cityscapes and ADE20K.
+For CT, where a volume is one case, the same is also said volume by volume.
 Refuses to know sizes: prediction and truth must already have the mask's own size.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deploy.errors import InputError
+
+Counts = npt.NDArray[np.int64]
+Scores = dict[str, dict[str, float | None]]
 
 
 class ConfusionMatrix:
@@ -32,7 +38,7 @@ class ConfusionMatrix:
             raise InputError("number of classes", got=classes, expected="1 to 255")
         self.classes = classes
         self.ignore_index = ignore_index
-        self.matrix: npt.NDArray[np.int64] = np.zeros((classes, classes), np.int64)
+        self.matrix: Counts = np.zeros((classes, classes), np.int64)
 
     def update(self, prediction: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
         """Add one image, or a batch, of labels: two integer arrays of one shape, e.g. `[H, W]` uint8.
@@ -59,11 +65,13 @@ class ConfusionMatrix:
 
     def iou(self) -> npt.NDArray[np.float64]:
         """`[C]` intersection over union; nan for a class absent from both truth and prediction."""
-        hits = np.diagonal(self.matrix).astype(np.float64)
-        union = self.matrix.sum(0) + self.matrix.sum(1) - hits
-        iou = np.full(self.classes, np.nan)
-        np.divide(hits, union, out=iou, where=union > 0)
-        return iou
+        hits, unions = self.overlap()
+        return _share(hits, unions)
+
+    def overlap(self) -> tuple[Counts, Counts]:
+        """(pixels of each class that are right, pixels of truth or prediction), both `[C]`."""
+        hits = np.diagonal(self.matrix)
+        return hits, self.matrix.sum(0) + self.matrix.sum(1) - hits
 
     def miou(self) -> float:
         """Mean IoU over the classes that occur; nan if there is none."""
@@ -84,6 +92,44 @@ class ConfusionMatrix:
             f" or {self.ignore_index} (ignored)" if rows and self.ignore_index else ""
         )
         raise InputError(f"{where} holds undeclared class ids", got=sorted(values), expected=expected)
+
+
+def overlap_scores(hits: Counts, unions: Counts, names: Sequence[str]) -> Scores:
+    """`iou` and `dice` by class name, from `ConfusionMatrix.overlap`; None for a class that does not occur.
+
+    Dice is 2 |A and B| / (|A| + |B|), and |A| + |B| = |A or B| + |A and B|.
+    """
+    figures = {"iou": _share(hits, unions), "dice": _share(2 * hits, unions + hits)}
+    return {
+        what: {name: None if math.isnan(v) else v for name, v in zip(names, values.tolist(), strict=True)}
+        for what, values in figures.items()
+    }
+
+
+def volume_scores(
+    hits: Counts, unions: Counts, volumes: Sequence[str], names: Sequence[str]
+) -> dict[str, Scores]:
+    """`overlap_scores` of every volume.
+
+    Args:
+        hits, unions: `[N, C]`, a row an image; volumes: `[N]`, of which volume it is a slice.
+    """
+    rows = {volume: [i for i, of in enumerate(volumes) if of == volume] for volume in dict.fromkeys(volumes)}
+    return {volume: overlap_scores(hits[i].sum(0), unions[i].sum(0), names) for volume, i in rows.items()}
+
+
+def mean_dice(scores: dict[str, Scores], names: Sequence[str]) -> dict[str, float | None]:
+    """By class the mean Dice over the volumes where it occurs; None where it occurs in none."""
+    found = {name: [one["dice"][name] for one in scores.values()] for name in names}
+    present = {name: [value for value in values if value is not None] for name, values in found.items()}
+    return {name: sum(values) / len(values) if values else None for name, values in present.items()}
+
+
+def _share(part: Counts, whole: Counts) -> npt.NDArray[np.float64]:
+    """part / whole; nan where whole is 0."""
+    result = np.full(len(whole), np.nan)
+    np.divide(part, whole, out=result, where=whole > 0)
+    return result
 
 
 def _bytes(labels: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""From an image file to the network's input: read, resize, normalise. The same code on host and device.
+"""From an image file to the network's input: read, window, resize, normalise. One code for host and device.
 
 Linear interpolation is OpenCV's bit-exact variant, so that every processor gives the same bytes. Refuses to
 know how the network came about; everything it needs is in the manifest's `Preprocess` and `TensorSpec`.
@@ -6,6 +6,7 @@ know how the network came about; everything it needs is in the manifest's `Prepr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,33 @@ from deploy.imagefile import decode, read_bytes
 from deploy.manifest import Preprocess, TensorSpec
 
 Image = npt.NDArray[np.uint8]
+Hounsfield = npt.NDArray[np.int16]
 Size = tuple[int, int]
+Window = tuple[float, float]
 
 
-def read_image(path: Path | str) -> Image:
+@dataclass(frozen=True)
+class HuScale:
+    """How stored 16-bit pixels are shown: they are Hounsfield units + `offset`; `window` is (low, high)."""
+
+    offset: int
+    window: Window
+
+
+def read_image(path: Path | str, hu: HuScale | None = None) -> Image:
     """A file's pixels: `[H, W, 3]` uint8 RGB.
 
     EXIF orientation is applied; 16 bits are scaled to 8 by 255/65535 and rounded; grey becomes three equal
-    channels; palettes are expanded; alpha is dropped, leaving the stored colours. Any path is fine.
+    channels; palettes are expanded; alpha is dropped, leaving the stored colours. Any path is fine. With `hu`
+    the pixels are Hounsfield units, windowed instead.
 
     Raises:
-        InputError: missing, truncated, unreadable, too large, or floating point (the file is named).
+        InputError: missing, truncated, unreadable, too large, floating point, or not 16 bits with `hu` (the
+            file is named).
     """
     path = Path(path)
+    if hu:
+        return window_hu(read_hu(path, hu.offset), hu.window)
     pixels = decode(read_bytes(path), path)
     if pixels.dtype == np.uint16:
         pixels = cv2.convertScaleAbs(pixels, alpha=255 / 65535)
@@ -39,6 +54,29 @@ def read_image(path: Path | str) -> Image:
             f"{path}", got=f"{pixels.dtype} pixels", expected="8 or 16 bits", fix="convert the image"
         )
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+def read_hu(path: Path, offset: int) -> Hounsfield:
+    """A 16-bit file's Hounsfield units, stored value - `offset`: `[H, W, 3]` int16.
+
+    Raises:
+        InputError: as `read_image`, not 16 bits, or values that leave int16 (the file is named).
+    """
+    pixels = decode(read_bytes(path), path)
+    if pixels.dtype != np.uint16:
+        got, fix = f"{pixels.dtype} pixels", "prepare the folder again"
+        raise InputError(f"{path}", got, "16 bits: Hounsfield units + hu_offset", fix)
+    values = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB).astype(np.int32) - offset
+    if values.min() < -32768 or values.max() > 32767:
+        raise InputError(f"{path}: Hounsfield units", f"{values.min()}..{values.max()}", "-32768..32767")
+    return values.astype(np.int16)
+
+
+def window_hu(hu: Hounsfield, window: Window) -> Image:
+    """Hounsfield units of any shape -> uint8: clipped to the window, low -> 0, high -> 255, rounded."""
+    low, high = (np.float32(value) for value in window)
+    inside = np.clip(hu.astype(np.float32), low, high)
+    return np.asarray(np.rint((inside - low) * (np.float32(255) / (high - low))), np.uint8)
 
 
 def prepare_input(image: Image, rule: Preprocess, spec: TensorSpec) -> npt.NDArray[Any]:

@@ -1,7 +1,8 @@
 """`run BUNDLE INPUT --out DIR`: an image or a folder of images -> DIR/masks and DIR/overlays.
 
-Masks are grey PNGs of class indices at the image's own size, overlays are PNGs for the eye. Each file
-appears only when it is complete. A damaged image does not stop the others; at the end the first one is named.
+A bundle for CT takes volumes instead (run_volume.py). Masks are grey PNGs of class indices at the image's own
+size, overlays are PNGs for the eye. Each file appears only when it is complete. A damaged image does not stop
+the others; at the end the first one is named.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `run`."""
     add_bundle(parser)
-    parser.add_argument("input", type=Path, metavar="INPUT", help="an image, or a folder of images")
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for masks/ and overlays/"
+        "input", type=Path, metavar="INPUT", help="image or folder of images; CT: DICOM folder, .nii, .nii.gz"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
+    parser.add_argument(
+        "--truth", type=Path, metavar="FILE", help="CT: true labels (NIfTI, SEG, RTSTRUCT), for Dice and IoU"
     )
     parser.add_argument(
         "--opacity", type=share, default=0.5, metavar="X", help="of the overlay (default: 0.5)"
@@ -40,9 +44,16 @@ def run(args: argparse.Namespace) -> int:
     from deploy.bundle import load_bundle
     from deploy.segmenter import Segmenter
 
+    bundle = load_bundle(args.bundle)
+    if bundle.manifest.preprocess.hu_window:
+        from deploy.run_volume import run_volumes
+
+        return run_volumes(args, bundle)
+    if args.truth:
+        raise InputError("--truth is for CT", got=f"{bundle.manifest.name}, a bundle for images")
     images = list_images(args.input)
     failures: list[InputError] = []
-    with Segmenter(load_bundle(args.bundle), args.threads) as segmenter:
+    with Segmenter(bundle, args.threads) as segmenter:
         for name, path in track(list(images.items()), "run"):
             try:
                 write_result(segmenter, path, args.out, name, args.opacity)

@@ -94,6 +94,6 @@ def _pictures(args: argparse.Namespace, source: Source) -> AbstractContextManage
     from pipeline.models.checkpoints import checkpoint_samples
 
     if args.data:
-        return nullcontext(pictures.from_data(args.data, args.split, source.meta))
+        return nullcontext(pictures.from_data(args.data, args.split, source.meta, source.preprocess))
     samples = checkpoint_samples(source.path)
     return nullcontext(pictures.from_run(samples, source.dataset)) if samples else pictures.drawn()

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from deploy.errors import InputError
 from deploy.files import sha256_file
-from deploy.labels import read_dataset
+from deploy.labels import hu_scale, read_dataset
 from deploy.manifest import Preprocess, TensorSpec
-from deploy.preprocess import prepare_input, read_image
+from deploy.preprocess import HuScale, prepare_input, read_image
 from deploy.progress import track
 from export.plan import CalibrationPreprocess, CalibrationSet, load_calibration_set
 from export.source import Source
@@ -30,10 +30,11 @@ COLLECT = "python -m calibration collect --checkpoint RUN --data DIR --out FILE"
 
 @dataclass(frozen=True)
 class CalibrationImages:
-    """A calibration set with the labelled folder that its paths are relative to."""
+    """A calibration set with the labelled folder that its paths are relative to; `hu`: how CT is read."""
 
     images: CalibrationSet
     root: Path
+    hu: HuScale | None = None
 
     def inputs(self, rule: Preprocess, spec: TensorSpec, batch: int = 1) -> Iterator[npt.NDArray[Any]]:
         """`[batch, ...]` network inputs as the device makes them; a last group that is not full is left out.
@@ -46,7 +47,7 @@ class CalibrationImages:
             path = self.root / entry.path
             if not path.is_file() or sha256_file(path) != entry.sha256:
                 raise InputError(f"{path} is not the image that was collected", fix=f"run: {COLLECT}")
-            group.append(prepare_input(read_image(path), rule, spec))
+            group.append(prepare_input(read_image(path, self.hu), rule, spec))
             if len(group) == batch:
                 yield np.concatenate(group)
                 group = []
@@ -73,8 +74,8 @@ def find_calibration(
         )
     images = load_calibration_set(path)
     _check_fits(images, path, source)
-    root = read_dataset(data).root
-    return CalibrationImages(images, root)
+    info = read_dataset(data)
+    return CalibrationImages(images, info.root, hu_scale(info, source.preprocess))
 
 
 def _check_fits(images: CalibrationSet, path: Path, source: Source) -> None:

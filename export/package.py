@@ -21,7 +21,7 @@ import numpy.typing as npt
 from deploy.bundle import Accuracy, Golden, Manifest, Parity, Provenance, TensorSpec
 from deploy.bundle import Target as TargetEntry
 from deploy.labels import dataset_digest
-from deploy.preprocess import prepare_input, read_image
+from deploy.preprocess import prepare_input
 from export.calibration_images import CalibrationImages
 from export.parity import Answer, Comparison
 from export.pictures import Pictures
@@ -105,7 +105,7 @@ def make_golden(
     """The golden's tolerance and its file: `inputs` and `outputs`, `[N, ...]` without the batch axis."""
     ranked = sorted(pictures.pairs, key=lambda pair: -result.agreements[pair.stem])[:GOLDEN_IMAGES]
     rule, spec = manifest.preprocess, manifest.inputs[0]
-    inputs = np.concatenate([prepare_input(read_image(pair.image), rule, spec) for pair in ranked])
+    inputs = np.concatenate([prepare_input(pictures.read(pair), rule, spec) for pair in ranked])
     logits = np.concatenate([answers[pair.stem].logits for pair in ranked])
     labels = np.stack([answers[pair.stem].labels for pair in ranked])
     tolerance = budget.logits_error * float(logits.std())

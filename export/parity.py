@@ -24,7 +24,7 @@ from deploy.labels import Pair, read_mask
 from deploy.manifest import Manifest, Preprocess
 from deploy.metrics import ConfusionMatrix
 from deploy.postprocess import channels_first, output_to_labels, to_frame_size
-from deploy.preprocess import normalise, pad_colour, prepare_input, read_image, resize_image
+from deploy.preprocess import normalise, pad_colour, prepare_input, resize_image
 from deploy.progress import track
 from deploy.runtimes import Opener, default_threads, open_session
 from export.pictures import Pictures
@@ -56,7 +56,7 @@ def ask_checkpoint(
     """
 
     def ask(pair: Pair) -> Answer:
-        image = read_image(pair.image)
+        image = pictures.read(pair)
         resized = resize_image(image, rule.size, rule.resize, rule.interpolation, pad_colour(rule))
         with torch.inference_mode():
             logits = model(torch.from_numpy(normalise(resized, rule)[None]))
@@ -153,7 +153,7 @@ def compare(
     shows_logits = artifact if manifest.outputs[0].layout != "NHW" else cut
     with closing(open_with(artifact, None)) as session, _optional(shows_logits, open_with) as show_logits:
         for pair in track(pictures.pairs, "artifact"):
-            image, answer = read_image(pair.image), answers[pair.stem]
+            image, answer = pictures.read(pair), answers[pair.stem]
             frame = prepare_input(image, manifest.preprocess, manifest.inputs[0])
             found = _labels(manifest, session.run(frame))
             result.add_labels(pair.stem, answer.labels, found)

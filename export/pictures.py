@@ -14,7 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from deploy.errors import InputError
-from deploy.labels import DatasetInfo, Pair, list_pairs, read_dataset
+from deploy.labels import DatasetInfo, Pair, hu_scale, list_pairs, read_dataset
+from deploy.manifest import Preprocess
+from deploy.preprocess import HuScale, Image, read_image
 from pipeline.evaluate import require_classes
 from pipeline.models.checkpoints import CheckpointMeta
 
@@ -29,6 +31,7 @@ class Pictures:
     Args:
         source: where they are from, for the reader. dataset, licence: their data set, and its licence or "".
         masks: whether the pairs' masks are of the network's classes. ignore_index: of the masks.
+        hu: how images in Hounsfield units are read.
     """
 
     source: str
@@ -37,10 +40,18 @@ class Pictures:
     pairs: tuple[Pair, ...]
     masks: bool
     ignore_index: int | None
+    hu: HuScale | None = None
+
+    def read(self, pair: Pair) -> Image:
+        """The image of a pair, `[H, W, 3]` uint8 RGB."""
+        return read_image(pair.image, self.hu)
 
 
-def from_data(directory: Path, split: str, meta: CheckpointMeta) -> Pictures:
+def from_data(directory: Path, split: str, meta: CheckpointMeta, rule: Preprocess) -> Pictures:
     """At most 32 of a labelled folder's split, evenly spaced; masks count if its classes are the network's.
+
+    Args:
+        rule: the network's, for the window of CT.
 
     Raises:
         InputError: no such folder or split, or a file without its partner.
@@ -51,7 +62,7 @@ def from_data(directory: Path, split: str, meta: CheckpointMeta) -> Pictures:
     spaced = tuple(pairs[index * len(pairs) // count] for index in range(count))
     same = _same_classes(meta, info)
     source = f"{count} of {info.name} {split}" + ("" if same else " (its classes are not the network's)")
-    return Pictures(source, info.name, info.licence, spaced, same, info.ignore_index)
+    return Pictures(source, info.name, info.licence, spaced, same, info.ignore_index, hu_scale(info, rule))
 
 
 def _same_classes(meta: CheckpointMeta, info: DatasetInfo) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deploy.errors import InputError
-from deploy.metrics import ConfusionMatrix
+from deploy.metrics import ConfusionMatrix, overlap_scores
 
 if TYPE_CHECKING:
     from deploy.labels import DatasetInfo, Labels
@@ -53,11 +53,10 @@ class Evaluation:
         return len(self.hits)
 
     def summary(self) -> dict[str, Any]:
-        """`miou`, `iou` by class name, `pixel_accuracy`, `images`; None where nothing was counted."""
-        iou = zip(self.classes, self.matrix.iou().tolist(), strict=True)
+        """`miou`, `iou` and `dice` by class, `pixel_accuracy`, `images`; None where nothing was counted."""
         return {
             "miou": _figure(self.matrix.miou()),
-            "iou": {name: _figure(value) for name, value in iou},
+            **overlap_scores(*self.matrix.overlap(), self.classes),
             "pixel_accuracy": _figure(self.matrix.pixel_accuracy()),
             "images": self.images,
         }
@@ -104,8 +103,7 @@ def evaluate(
         except InputError as error:
             raise InputError(f"{files[index] if files else f'mask {index}'}: {error}") from error
         total.merge(one)
-        hits[index] = np.diagonal(one.matrix)
-        unions[index] = one.matrix.sum(0) + one.matrix.sum(1) - hits[index]
+        hits[index], unions[index] = one.overlap()
         times.append(taken)
     return Evaluation(total, info.classes, tuple(times[1:] or times), hits, unions)
 

@@ -1,7 +1,8 @@
 """`python -m pipeline evaluate`: accuracy of a checkpoint on a labelled split.
 
 mIoU is at the masks' own size, from one confusion matrix over all images (accuracy.py), through the deployed
-path (predict.py): an exported artifact must give the same. --flip and --scales (off by default) leave that
+path (predict.py): an exported artifact must give the same. Slices of CT volumes are also summed volume by
+volume. --flip and --scales (off by default) leave that
 path, and the result says so.
 """
 
@@ -123,9 +124,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     threads = set_threads(args.threads)
     path = resolve_checkpoint(args.checkpoint)
     model, meta = load_checkpoint(path)
-    dataset = open_dataset(args.data, args.split)
-    require_classes(meta, dataset.info, args.data)
     rule = preprocess_of(meta, path, args.size)
+    dataset = open_dataset(args.data, args.split, rule)
+    require_classes(meta, dataset.info, args.data)
     device = pick_device(args.device)
     predict = _predictor(model, rule, args, device)
     predict.timed(dataset[0][0])  # warm-up
@@ -167,11 +168,25 @@ def _figures(done: Evaluation, dataset: LabelledFolder) -> dict[str, Any]:
     worst = [{"image": dataset.pairs[i].image.name, "miou": float(miou[i])} for i in done.worst(WORST)]
     return {
         **done.summary(),
+        **_by_volume(done, dataset),
         "miou_interval": miou_interval(done.hits, done.unions),
         "confusion": done.matrix.matrix.tolist(),
         "worst": worst,
         "latency_ms": done.latency(),
     }
+
+
+def _by_volume(done: Evaluation, dataset: LabelledFolder) -> dict[str, Any]:
+    """IoU and Dice of every CT volume, and the mean Dice over volumes; nothing where images are no slices."""
+    from deploy.metrics import mean_dice, volume_scores
+    from deploy.slicetable import volumes_of
+
+    known = volumes_of(dataset.info.root, dataset.split)
+    if not known:
+        return {}
+    volumes = [known.get(pair.stem, "of no volume") for pair in dataset.pairs]
+    scores = volume_scores(done.hits, done.unions, volumes, done.classes)
+    return {"volumes": scores, "mean_volume_dice": mean_dice(scores, done.classes)}
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -186,9 +201,11 @@ def _print(result: dict[str, Any]) -> None:
     print(f"{result['checkpoint']['file']} on {where}{_looks(result['looks'])}")
     table = Table(box=SIMPLE)
     table.add_column("class")
-    table.add_column("IoU", justify="right")
-    for name, value in result["iou"].items():
-        table.add_row(name, shown(value))
+    columns = [result["iou"], result["dice"], *filter(None, [result.get("mean_volume_dice")])]
+    for title in ("IoU", "Dice", "Dice, mean over volumes")[: len(columns)]:
+        table.add_column(title, justify="right")
+    for name in result["iou"]:
+        table.add_row(name, *(shown(column[name]) for column in columns))
     table.add_section()
     table.add_row("mIoU", shown(result["miou"]))
     table.add_row("pixel accuracy", shown(result["pixel_accuracy"]))

@@ -5,15 +5,17 @@ Nothing is computed here but digests. Knows no folder of results.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploy.errors import InputError
 from deploy.files import sha256_file
 from deploy.labels import DatasetInfo, dataset_digest, read_dataset
-from deploy.manifest import Preprocess
+from deploy.manifest import Preprocess, check_ct
+from deploy.schema import encode
 from pipeline.artifact import Stage, git_commit
 from pipeline.config import Recipe, settings
 from pipeline.datasets.folder import LabelledFolder
@@ -40,8 +42,8 @@ class Job:
     def __init__(self, recipe: Recipe, data: Path) -> None:
         self.recipe = recipe
         self.info = read_dataset(data)
-        self.train_set = LabelledFolder(self.info, recipe.data.train_split)
-        self.val_set = LabelledFolder(self.info, recipe.data.val_split)
+        self.train_set = LabelledFolder(self.info, recipe.data.train_split, self.rule)
+        self.val_set = LabelledFolder(self.info, recipe.data.val_split, self.rule)
         self.stage = Stage("train", VERSION, settings(recipe), self._inputs(), {"git_commit": git_commit()})
 
     @property
@@ -59,7 +61,12 @@ class Job:
         """From frame to network input, in validation and in every export."""
         data = self.recipe.data
         resize, interpolation = data.resize, data.interpolation
-        return Preprocess(data.size, MEAN, STD, False, resize, interpolation)  # type: ignore[arg-type]
+        rule = Preprocess(data.size, MEAN, STD, False, resize, interpolation)  # type: ignore[arg-type]
+        if data.hu_window and self.info.hu_offset is None:
+            fix = "prepare CT volumes with `python -m pipeline prepare`, or leave data.hu_window out"
+            raise InputError("data.hu_window", f"pictures in {self.info.root}", "Hounsfield units", fix)
+        check_ct(data.hu_window or None, None, f"recipe {self.recipe.name}")
+        return replace(rule, hu_window=data.hu_window or None, slices=self.info.slices)
 
     @property
     def init(self) -> Path | None:
@@ -71,7 +78,7 @@ class Job:
 
     def keep_notes(self, notes: dict[str, Any]) -> None:
         """Take over the notes of this stage's first start, so that nothing depends on when it resumed."""
-        self.stage = dataclasses.replace(self.stage, notes=notes)
+        self.stage = replace(self.stage, notes=notes)
 
     def describe(self, metrics: dict[str, Any]) -> CheckpointMeta:
         """What a checkpoint of this training says about itself; no times, no paths."""
@@ -99,9 +106,11 @@ class Job:
 
     def _inputs(self) -> dict[str, str]:
         """Digests of all that the result depends on besides the settings."""
-        labels = json.dumps([self.info.classes, self.info.palette, self.info.ignore_index]).encode()
+        info = self.info
+        described = [info.classes, info.palette, info.ignore_index]
+        described += [] if info.hu_offset is None else [info.hu_offset, encode(info.slices)]
         inputs = {
-            "dataset.toml": hashlib.sha256(labels).hexdigest(),
+            "dataset.toml": hashlib.sha256(json.dumps(described).encode()).hexdigest(),
             "train data": dataset_digest(self.train_set.pairs),
             "val data": dataset_digest(self.val_set.pairs),
         }
@@ -127,4 +136,5 @@ def _preprocess(rule: Preprocess) -> dict[str, Any]:
         "interpolation": rule.interpolation,
         "mean": list(rule.mean),
         "std": list(rule.std),
+        **({"hu_window": list(rule.hu_window), "slices": encode(rule.slices)} if rule.hu_window else {}),
     }

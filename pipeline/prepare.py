@@ -16,7 +16,7 @@ from typing import Any
 
 from deploy.errors import InputError
 from deploy.files import atomic_folder, write_json
-from pipeline.datasets import Option, available, kinds, load_kind
+from pipeline.datasets import Option, kinds, load_kind, options
 
 STAMP = "prepared.json"
 
@@ -26,12 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", required=True, choices=kinds(), help="what to make")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="labelled folder to write")
     users: dict[str, list[str]] = {}
-    options: dict[str, Option] = {}
-    for kind in (name for name, reason in available().items() if reason is None):
-        for option in load_kind(kind).OPTIONS:
-            options.setdefault(option.name, option)
+    known: dict[str, Option] = {}
+    for kind, own in options().items():
+        for option in own:
+            known.setdefault(option.name, option)
             users.setdefault(option.name, []).append(kind)
-    for name, option in options.items():
+    for name, option in known.items():
         note = f"{option.help} ({', '.join(users[name])}; {_default(option.default)})"
         parser.add_argument(f"--{name}", metavar=name.upper(), help=note)
 
@@ -66,7 +66,7 @@ def _default(value: Any) -> str:
 def _request(args: argparse.Namespace, kind: ModuleType) -> dict[str, Any]:
     """Values of the kind's options; refused: an option that only other kinds have, a required one missing."""
     own = {option.name: option for option in kind.OPTIONS}
-    for name in sorted(_all_option_names() - set(own)):
+    for name in sorted({option.name for others in options().values() for option in others} - set(own)):
         if getattr(args, name, None) is not None:
             known = ", ".join(f"--{option}" for option in own) or "none"
             raise InputError(f"--{name} is no option of kind {args.kind!r}", expected=known)
@@ -77,12 +77,6 @@ def _request(args: argparse.Namespace, kind: ModuleType) -> dict[str, Any]:
     return {
         name: option.default if given[name] is None else option.parse(given[name])
         for name, option in own.items()
-    }
-
-
-def _all_option_names() -> set[str]:
-    return {
-        option.name for name, why in available().items() if why is None for option in load_kind(name).OPTIONS
     }
 
 

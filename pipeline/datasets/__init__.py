@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from deploy.errors import InputError
 
 if TYPE_CHECKING:
+    from deploy.manifest import Preprocess
     from pipeline.datasets.folder import LabelledFolder
 
 _NOT_A_KIND = ("folder", "gate", "published")
@@ -60,6 +61,11 @@ def available() -> dict[str, str | None]:
     return {name: _reason(name) for name in kinds()}
 
 
+def options() -> dict[str, tuple[Option, ...]]:
+    """Options of every kind that can be imported, usable here or not."""
+    return {name: _module(name).OPTIONS for name in kinds() if _import_error(name) is None}
+
+
 def load_kind(name: str) -> ModuleType:
     """The module of a kind.
 
@@ -71,21 +77,28 @@ def load_kind(name: str) -> ModuleType:
     reason = _reason(name)
     if reason:
         raise InputError(f"data set kind {name!r} cannot be used here", got=reason)
+    return _module(name)
+
+
+def _module(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def _import_error(name: str) -> str | None:
+    try:
+        _module(name)
+    except ImportError as error:
+        return f"cannot be imported: {error}"
+    return None
 
 
 def _reason(name: str) -> str | None:
     """Why a kind cannot be used: an import that fails, or what it says itself."""
-    try:
-        module = importlib.import_module(f"{__name__}.{name}")
-    except ImportError as error:
-        return f"cannot be imported: {error}"
-    reason: str | None = module.requires()
-    return reason
+    return _import_error(name) or _module(name).requires()
 
 
-def open_dataset(directory: Path | str, split: str) -> LabelledFolder:
-    """One split of a labelled folder, as pairs of image and mask.
+def open_dataset(directory: Path | str, split: str, rule: Preprocess | None = None) -> LabelledFolder:
+    """One split of a labelled folder, as pairs of image and mask; `rule`: the network's, for CT.
 
     Raises:
         InputError: no such folder or split, an empty split, an image or mask without its partner.
@@ -93,4 +106,4 @@ def open_dataset(directory: Path | str, split: str) -> LabelledFolder:
     from deploy.labels import read_dataset
     from pipeline.datasets.folder import LabelledFolder
 
-    return LabelledFolder(read_dataset(directory), split)
+    return LabelledFolder(read_dataset(directory), split, rule)

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_text
-from deploy.labels import DatasetInfo, list_pairs, read_mask
+from deploy.labels import DatasetInfo, hu_scale, list_pairs, read_mask
+from deploy.manifest import Preprocess
 from deploy.preprocess import read_image
+from deploy.schema import encode
 
 
 class LabelledFolder:
@@ -27,11 +29,16 @@ class LabelledFolder:
         pairs: files, sorted by stem.
     """
 
-    def __init__(self, info: DatasetInfo, split: str) -> None:
-        """Raises InputError: no such split, an empty one, an image or mask without its partner."""
+    def __init__(self, info: DatasetInfo, split: str, rule: Preprocess | None = None) -> None:
+        """`rule`: the network's, whose window images in Hounsfield units are shown in.
+
+        Raises:
+            InputError: no such split, an empty one, an image or mask without its partner, or no window.
+        """
         self.info = info
         self.split = split
         self.pairs = list_pairs(info, split)
+        self.hu = hu_scale(info, rule)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -43,12 +50,12 @@ class LabelledFolder:
             InputError: unreadable, truncated, RGB mask, or the two differ in size (the file is named).
         """
         pair = self.pairs[index]
-        image, mask = read_image(pair.image), read_mask(pair.mask)
+        image, mask = read_image(pair.image, self.hu), read_mask(pair.mask)
         require_same_size(pair.mask, mask, image)
         return image, mask
 
 
-def require_same_size(path: Path, mask: NDArray[np.uint8], image: NDArray[np.uint8]) -> None:
+def require_same_size(path: Path, mask: NDArray[np.uint8], image: NDArray[np.integer]) -> None:
     """Refuse a mask `[H, W]` of another size than its image `[H, W, 3]`.
 
     Raises:
@@ -70,6 +77,8 @@ def write_info(root: Path, info: DatasetInfo) -> None:
         ("ignore_index", info.ignore_index),
         ("source", info.source),
         ("licence", info.licence),
+        ("hu_offset", info.hu_offset),
+        *(encode(info.slices).items() if info.slices else ()),
     ]
     # JSON's texts, whole numbers and lists are TOML's too
     lines = [

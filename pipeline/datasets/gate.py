@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from deploy.errors import GateError, InputError
 from deploy.labels import DatasetInfo, Pair, list_pairs, read_dataset, read_mask
-from deploy.preprocess import read_image
+from deploy.preprocess import read_hu, read_image
 from pipeline.datasets import Progress
 from pipeline.datasets.folder import require_same_size
 
@@ -100,7 +100,8 @@ def _scan(pair: Pair, info: DatasetInfo) -> _Scan:
     counts, digest = np.zeros(256, np.int64), b""
     try:
         mask = read_mask(pair.mask)
-        image = read_image(pair.image)
+        offset = info.hu_offset
+        image = read_image(pair.image) if offset is None else read_hu(pair.image, offset)
         require_same_size(pair.mask, mask, image)
         digest = hashlib.sha256(repr(image.shape).encode() + image.tobytes()).digest()
         counts = np.bincount(mask.ravel(), minlength=256)

@@ -93,7 +93,7 @@ def main(out: Path) -> None:
         net = LabelMapper(model, SIZE, MEAN, STD)
         files = onnxruntime.build(net, BuildContext("fp32", Path(scratch)))
         manifest = package.describe(source, net, onnxruntime, "fp32", "bundle_v1")
-        shown = pictures.from_data(info.root, "val", meta)
+        shown = pictures.from_data(info.root, "val", meta, rule)
         answers = parity.ask_checkpoint(model, rule, "bicubic", shown)
         candidate = write_bundle(Path(scratch) / "candidate", manifest, files)
         result = parity.compare(candidate, None, answers, shown)
