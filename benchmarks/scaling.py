@@ -8,7 +8,7 @@ time ~ tokens^e fitted to them. What would not fit into memory is not run, and t
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,30 +65,48 @@ def reason_not_to_run(kind: str, tokens: int, available: int) -> str | None:
 
 
 def prepare(part: str, kind: str, size: Size, folder: Path, effort: Effort) -> list[str]:
-    """Export one case; returns the command of its process."""
-    path = folder / f"{part}-{kind}.onnx"
+    """Export one case into a new folder; returns the command of its process."""
     if part == "network":
         net = LabelMapper(network.seeded_model(size, kind), size, MEAN, STD, "float", "logits")
-        path = network.export_ours(net, folder / kind)
+        path = network.export_ours(net, folder)
         arrays = {"image": network.normalised(network.scene(size))}
     else:
+        folder.mkdir()
         draw = torch.Generator().manual_seed(0)
         arrays = {name: torch.randn(1, HEADS, DIM, tokens_of(size), generator=draw) for name in "qkv"}
-        network.export_plainly(Core(kind), arrays, path)
-    return child("graph", path, network.save_inputs(path.with_suffix(".npz"), **arrays), effort)
+        path = network.export_plainly(Core(kind), arrays, folder / "core.onnx")
+    return child("graph", path, network.save_inputs(folder / "inputs.npz", **arrays), effort)
 
 
-def measure(part: str, size: Size, folder: Path, effort: Effort) -> dict[str, Any]:
-    """One case of the result: both kinds, or why one was not run."""
-    tokens = tokens_of(size)
-    reasons = {kind: reason_not_to_run(kind, tokens, available_bytes()) for kind in KINDS}
-    ready = [kind for kind in KINDS if reasons[kind] is None]
-    times = alternate({kind: prepare(part, kind, size, folder, effort) for kind in ready}, effort.rounds)
-    case: dict[str, Any] = {"part": part, "size": list(size), "tokens": tokens}
-    for kind in KINDS:
-        case[kind] = _figures(times[kind]) if kind in times else {"not_run": reasons[kind]}
-    both = len(ready) == len(KINDS)
-    case["softmax_over_linear"] = ratios(times["softmax"], times["linear"], "ms") if both else None
+def measure(sizes: Sequence[Size], folder: Path, effort: Effort) -> list[dict[str, Any]]:
+    """The cases of the result. A round runs all of them, so that a slow minute slows no size alone."""
+    plan = [(part, size) for size in sizes for part in PARTS]
+    available = available_bytes()
+    reasons = {
+        (kind, size): reason_not_to_run(kind, tokens_of(size), available) for kind in KINDS for size in sizes
+    }
+    commands = {}
+    for part, size in plan:
+        for kind in KINDS:
+            if reasons[kind, size] is None:
+                name = _name(part, kind, size)
+                commands[name] = prepare(part, kind, size, folder / name, effort)
+    times = alternate(commands, effort.rounds)
+    return [_case(part, size, times, reasons) for part, size in plan]
+
+
+def _name(part: str, kind: str, size: Size) -> str:
+    return f"{part}-{kind}-{size[0]}x{size[1]}"
+
+
+def _case(part: str, size: Size, times: Mapping[str, Sequence[Figures]], reasons: Any) -> dict[str, Any]:
+    """Both kinds at one size, or why one was not run."""
+    case: dict[str, Any] = {"part": part, "size": list(size), "tokens": tokens_of(size)}
+    rounds = [times.get(_name(part, kind, size)) for kind in KINDS]
+    for kind, mine in zip(KINDS, rounds, strict=True):
+        case[kind] = _figures(mine) if mine else {"not_run": reasons[kind, size]}
+    linear, softmax = rounds
+    case["softmax_over_linear"] = ratios(softmax, linear, "ms") if linear and softmax else None
     return case
 
 
@@ -126,12 +144,8 @@ def exponents(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def main() -> int:
     """Measure every size and write the JSON file."""
     args = record.arguments("scaling", "linear against softmax attention", SIZES, ROUNDS).parse_args()
-    cases = []
-    for size in args.size or SIZES:
-        for part in PARTS:
-            print(f"{part} at {size[0]}x{size[1]}", file=sys.stderr)
-            with TemporaryDirectory(prefix="edgeseg-") as folder:
-                cases.append(measure(part, size, Path(folder), record.effort_of(args)))
+    with TemporaryDirectory(prefix="edgeseg-") as folder:
+        cases = measure(args.size or SIZES, Path(folder), record.effort_of(args))
     core = {"heads": HEADS, "dim": DIM, "stride": STRIDE}
     figures = {"model": "b0, cityscapes head", "core": core, "cases": cases, "exponents": exponents(cases)}
     record.write("scaling", args, figures)

@@ -12,6 +12,7 @@ from typing import Any
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
 MISSING = "No measurement stored yet."
 TASKS = {"network": "network to logits", "frame": "frame to label map"}
+KINDS = ("linear", "softmax")
 TOP_OPERATORS = 6
 Record = dict[str, Any]
 
@@ -59,27 +60,22 @@ def scaling() -> str:
     for size in dict.fromkeys(size for _, size in cases):
         network, core = cases["network", size], cases["core", size]
         name = f"{_by(size)} ({network['tokens']})"
-        memory = (_figure(network[kind], "net_bytes", 1e6, 0) for kind in ("linear", "softmax"))
+        memory = (_figure(network[kind], "net_bytes", 1e6, 0) for kind in KINDS)
         lines.append(_row(name, *_pair(network), *_pair(core), *memory))
-    fits = [
-        record["exponents"][part][kind]["all"]
-        for part in ("network", "core")
-        for kind in ("linear", "softmax")
-    ]
-    network_linear, network_softmax, core_linear, core_softmax = (
-        "-" if fit is None else f"{fit:.2f}" for fit in fits
-    )
-    lines.append(
-        _row("exponent in tokens", network_linear, network_softmax, "", core_linear, core_softmax, "", "", "")
-    )
+    lines += [_fits(record, "all", "exponent"), _fits(record, "larger_half", "exponent, larger half")]
     return "\n".join([*lines, "", _made(record)])
+
+
+def _fits(record: Record, which: str, name: str) -> str:
+    """A row of fitted exponents; the larger half of the sizes has less of what does not grow."""
+    fits = [record["exponents"][part][kind][which] for part in ("network", "core") for kind in KINDS]
+    shown = ["-" if fit is None else f"{fit:.2f}" for fit in fits]
+    return _row(name, *shown[:2], "", *shown[2:], "", "", "")
 
 
 def _pair(case: Record) -> tuple[str, str, str]:
     ratio = case["softmax_over_linear"]
-    kinds = (
-        _figure(case[kind], "ms", 1.0, 2 if case["part"] == "core" else 1) for kind in ("linear", "softmax")
-    )
+    kinds = (_figure(case[kind], "ms", 1.0, 2 if case["part"] == "core" else 1) for kind in KINDS)
     linear, softmax = kinds
     return linear, softmax, "" if ratio is None else f"{ratio['median']:.1f}"
 
@@ -119,7 +115,7 @@ def attention() -> str:
         "|---|---|---|---|---|",
     ]
     for row in record["layers"]:
-        figures = (row[kind][key] for key in ("entropy", "top1") for kind in ("linear", "softmax"))
+        figures = (row[kind][key] for key in ("entropy", "top1") for kind in KINDS)
         shown = ("-" if value is None else f"{value:.3f}" for value in figures)
         lines.append(_row(f"{row['layer']} ({row['tokens']})", *shown))
     models = " and ".join(f"`{name}`" for name in record["checkpoints"])

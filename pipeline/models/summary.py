@@ -17,7 +17,7 @@ from pipeline.models import arithmetic
 NOTES = (
     "n tokens, width C, heads of width d; multiply-accumulates, one set of tokens.",
     "A layer here has two sets, tokens and aggregated ones: twice these pair terms.",
-    "linear from: size where the linear core gets cheaper (n > d + 1); below, softmax is;",
+    "linear from: size where the linear core gets cheaper (n > d + 1), softmax below;",
     "pairs from: size where softmax's pairs outgrow the projections (n > 2C).",
 )
 DEFAULT_CLASSES = {"cityscapes": 19, "ade20k": 150}
