@@ -1,4 +1,4 @@
-"""`run BUNDLE INPUT --out DIR`: an image or a folder of images -> DIR/masks and DIR/overlays.
+"""`run BUNDLE INPUT --out DIR`: an image, a folder of images or a video -> DIR/masks and DIR/overlays.
 
 A bundle for CT takes volumes instead (run_volume.py). Masks are grey PNGs of class indices at the image's own
 size, overlays are PNGs for the eye. Each file appears only when it is complete. A damaged image does not stop
@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `run`."""
     add_bundle(parser)
     parser.add_argument(
-        "input", type=Path, metavar="INPUT", help="image or folder of images; CT: DICOM folder, .nii, .nii.gz"
+        "input",
+        type=Path,
+        metavar="INPUT",
+        help="image, folder of images or video; CT: DICOM folder, .nii, .nii.gz",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
     parser.add_argument(
@@ -41,8 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Segment every image; exit status 2 at the end if some could not be read."""
+    from deploy import video
     from deploy.bundle import load_bundle
     from deploy.segmenter import Segmenter
+    from deploy.video import is_video
 
     bundle = load_bundle(args.bundle)
     if bundle.manifest.preprocess.hu_window:
@@ -51,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         return run_volumes(args, bundle)
     if args.truth:
         raise InputError("--truth is for CT", got=f"{bundle.manifest.name}, a bundle for images")
+    if is_video(args.input):
+        return video.run(bundle, args)
     images = list_images(args.input)
     failures: list[InputError] = []
     with Segmenter(bundle, args.threads) as segmenter:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter_ns
 from types import TracebackType
+from typing import Any
+
+import numpy.typing as npt
 
 from deploy.bundle import Bundle
 from deploy.postprocess import Labels, output_to_labels, to_frame_size
-from deploy.preprocess import Image, prepare_input
+from deploy.preprocess import Image, Size, prepare_input
 from deploy.runtimes import default_threads, open_session
 
 
@@ -52,16 +55,24 @@ class Segmenter:
 
     def timed(self, image: Image) -> tuple[Labels, StageTimes]:
         """`segment`, and what each stage took."""
-        manifest = self.bundle.manifest
         start = perf_counter_ns()
-        array = prepare_input(image, manifest.preprocess, manifest.inputs[0])
+        array = self.prepare(image)
         prepared = perf_counter_ns()
         output = self.session.run(array)
         inferred = perf_counter_ns()
-        labels = output_to_labels(output, manifest.outputs[0], manifest.preprocess.size, self._upsample)
-        labels = to_frame_size(labels, manifest.preprocess, (image.shape[0], image.shape[1]))
+        labels = self.finish(output, (image.shape[0], image.shape[1]))
         finished = perf_counter_ns()
         return labels, StageTimes(prepared - start, inferred - prepared, finished - inferred)
+
+    def prepare(self, image: Image) -> npt.NDArray[Any]:
+        """`[H, W, 3]` uint8 RGB frame -> the network's input."""
+        return prepare_input(image, self.bundle.manifest.preprocess, self.bundle.manifest.inputs[0])
+
+    def finish(self, output: npt.NDArray[Any], frame_size: Size) -> Labels:
+        """The network's output -> `[H, W]` uint8 label map at the frame's size."""
+        manifest = self.bundle.manifest
+        labels = output_to_labels(output, manifest.outputs[0], manifest.preprocess.size, self._upsample)
+        return to_frame_size(labels, manifest.preprocess, frame_size)
 
     def close(self) -> None:
         """Free the runtime's network."""

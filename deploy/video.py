@@ -1,0 +1,140 @@
+"""`run BUNDLE VIDEO --out DIR`: a video with the classes' colours over it, DIR/overlays/NAME.mp4.
+
+Decoding, preprocessing, inference, overlay and encoding overlap (`deploy/overlap.py`). Refuses to drop
+frames: every one is segmented, in order. Codecs are OpenCV's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import cv2
+import numpy as np
+
+from deploy.bundle import Bundle
+from deploy.errors import InputError
+from deploy.manifest import MAX_SIDE
+from deploy.overlap import Flow
+from deploy.postprocess import overlay
+from deploy.preprocess import Image
+from deploy.progress import Bar
+from deploy.segmenter import Segmenter
+
+SUFFIXES = (".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm")
+STAGES = ("decode", "preprocess", "inference", "overlay", "encode")
+
+
+@dataclass(frozen=True)
+class VideoResult:
+    """How fast a video went: frames a second over all, and each stage's mean time per frame."""
+
+    frames: int
+    fps: float
+    stages_ms: dict[str, float]
+
+
+def is_video(path: Path) -> bool:
+    """By its suffix; OpenCV then knows the rest."""
+    return path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def run(bundle: Bundle, args: argparse.Namespace) -> int:
+    """The command, for an input that is a video."""
+    target = args.out / "overlays" / f"{args.input.stem}.mp4"
+    with Segmenter(bundle, args.threads) as segmenter:
+        result = run_video(segmenter, args.input, target, args.opacity)
+    stages = ", ".join(f"{name} {value:.1f}" for name, value in result.stages_ms.items())
+    print(f"{result.frames} frames, {result.fps:.1f} frames/s ({stages} ms, overlapping) -> {target}")
+    return 0
+
+
+def run_video(segmenter: Segmenter, source: Path, target: Path, opacity: float) -> VideoResult:
+    """Segment every frame of `source` and write the overlays to `target`, which appears when it is complete.
+
+    Raises:
+        InputError: a file that is no video, or a place that cannot be written. KeyboardInterrupt.
+    """
+    classes = segmenter.bundle.manifest.classes
+
+    def prepare(image: Image) -> Any:
+        return image, segmenter.prepare(image)
+
+    def infer(pair: Any) -> Any:
+        return pair[0], segmenter.session.run(pair[1])
+
+    def paint(pair: Any) -> Image:
+        labels = segmenter.finish(pair[1], pair[0].shape[:2])
+        return np.asarray(
+            cv2.cvtColor(overlay(pair[0], labels, classes, opacity), cv2.COLOR_RGB2BGR), np.uint8
+        )
+
+    with _reader(source) as (video, size, fps), _writer(target, size, fps) as writer:
+        flow = Flow(_frames(video, source, size), [prepare, infer, paint, writer.write])
+        start, done = perf_counter(), 0
+        with Bar("run", max(1.0, video.get(cv2.CAP_PROP_FRAME_COUNT))) as bar:
+            for _ in flow:
+                done += 1
+                bar.show(done)
+        taken_s = perf_counter() - start
+        if not done:
+            raise InputError(f"{source} holds no frame that can be decoded", fix="convert it to MP4")
+    return VideoResult(done, done / taken_s, _means(flow.busy_ns, done))
+
+
+def _means(busy_ns: Sequence[int], frames: int) -> dict[str, float]:
+    return {name: ns / 1e6 / frames for name, ns in zip(STAGES, busy_ns, strict=True)}
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[tuple[Any, tuple[int, int], float]]:
+    """(the open video, (height, width), frames a second)."""
+    video = cv2.VideoCapture(str(path))
+    try:
+        size = int(video.get(cv2.CAP_PROP_FRAME_HEIGHT)), int(video.get(cv2.CAP_PROP_FRAME_WIDTH))
+        if not video.isOpened() or not all(1 <= side <= MAX_SIDE for side in size):
+            raise InputError(
+                f"cannot decode {path}", got="no video, or an unknown codec", fix="convert it to MP4"
+            )
+        fps = video.get(cv2.CAP_PROP_FPS)
+        yield video, size, fps if 0 < fps <= 1000 else 30.0
+    finally:
+        video.release()
+
+
+@contextmanager
+def _writer(path: Path, size: tuple[int, int], fps: float) -> Iterator[Any]:
+    """An encoder whose file gets its name at the end, and is removed if the block fails."""
+    temporary = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {path}", got=error.strerror) from error
+    writer = cv2.VideoWriter(str(temporary), cv2.VideoWriter.fourcc(*"mp4v"), fps, (size[1], size[0]))
+    try:
+        if not writer.isOpened():
+            fix = "choose another --out, or an OpenCV that is built with codecs"
+            raise InputError(f"cannot write {path}", got="OpenCV's encoder does not start", fix=fix)
+        yield writer
+        writer.release()
+        os.replace(temporary, path)
+    finally:
+        writer.release()
+        temporary.unlink(missing_ok=True)
+
+
+def _frames(video: Any, path: Path, size: tuple[int, int]) -> Iterator[Image]:
+    """`[H, W, 3]` uint8 RGB, one after the other."""
+    while True:
+        found, pixels = video.read()
+        if not found:
+            return
+        if pixels.shape[:2] != size:
+            raise InputError(f"{path}: a frame of another size", got=pixels.shape[:2], expected=size)
+        yield np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
