@@ -104,7 +104,7 @@ def colour_table(classes: Sequence[ClassInfo]) -> npt.NDArray[np.uint8]:
 
 def colourise(label_map: Labels, classes: Sequence[ClassInfo]) -> Image:
     """`[H, W]` label map -> `[H, W, 3]` uint8 RGB in the classes' colours."""
-    return np.take(colour_table(classes), label_map, axis=0)
+    return np.asarray(cv2.applyColorMap(label_map, colour_table(classes)[:, None]), np.uint8)
 
 
 def overlay(image: Image, label_map: Labels, classes: Sequence[ClassInfo], opacity: float = 0.5) -> Image:
