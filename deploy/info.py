@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.files import write_json
-from deploy.manifest import Manifest, manifest_to_json
+from deploy.manifest import Manifest, Preprocess, manifest_to_json
 from deploy.options import add_json
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def describe(bundle: Bundle) -> Iterator[tuple[str, str]]:
             yield kind, f"{spec.name} {spec.dtype} {spec.layout} {'x'.join(map(str, spec.shape))}"
     place = "normalised in the graph" if rule.in_graph else f"mean {rule.mean}, std {rule.std}"
     yield "frames", f"{rule.size[0]}x{rule.size[1]} {rule.resize}, {rule.interpolation}, {place}"
+    if rule.hu_window:
+        yield "CT", f"Hounsfield units {rule.hu_window[0]:g} to {rule.hu_window[1]:g}{_slicing(rule)}"
     names = ", ".join(info.name for info in manifest.classes)
     yield "classes", f"{len(manifest.classes)}: {names} (ignored: {manifest.ignore_index})"
     yield from _evidence(manifest)
@@ -58,6 +60,15 @@ def describe(bundle: Bundle) -> Iterator[tuple[str, str]]:
         f"{len(manifest.files)}, {sum(entry.bytes for entry in manifest.files) / 1e6:.2f} MB, hashes checked",
     )
     yield "sha256", bundle.sha256
+
+
+def _slicing(rule: Preprocess) -> str:
+    """How slices become frames, in words."""
+    slices = rule.slices
+    if slices is None:
+        return ""
+    spacing = f", {slices.spacing_mm:g} mm pixels" if slices.spacing_mm else ""
+    return spacing + (f", neighbours at {slices.neighbour_mm:g} mm" if slices.neighbour_mm else "")
 
 
 def _evidence(manifest: Manifest) -> Iterator[tuple[str, str]]:

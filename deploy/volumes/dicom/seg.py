@@ -59,7 +59,7 @@ def masks(path: Path, header: Any, series: Series) -> Iterator[tuple[str, Mask]]
             for frame, index in enumerate(places):
                 if _segment_of(file, frame) in (number, None):
                     pixels = file.get_stored_frame(frame + 1)
-                    mask[index] |= pixels == number if _numbered(file) else 2 * pixels > _full(file)
+                    mask[index] |= pixels == number if _numbered(file) else pixels > _full(file) / 2
         yield text(segment, "SegmentLabel"), mask
 
 

@@ -181,7 +181,9 @@ def _hounsfield(one: SliceHeader) -> npt.NDArray[np.int16]:
 def _padding(dataset: Any, pixels: npt.NDArray[Any]) -> Mask | None:
     """Pixels outside of what was scanned, if the header says which value they have."""
     value = dataset.get("PixelPaddingValue")
-    return None if value is None else np.asarray(pixels == int(value))
+    if value is None:
+        return None
+    return np.asarray(pixels == np.asarray(int(value)).astype(pixels.dtype))  # some write -2000 as 63536
 
 
 def _require_rescale(header: Any, path: Path) -> None:

@@ -121,6 +121,49 @@ def test_an_empty_result_is_a_seg_too(make_series: MakeSeries, tmp_path: Path) -
     assert np.array_equal(scan.read_labels([path], volume, ("b", "liver")), labels)
 
 
+@pytest.mark.parametrize(("kind", "value"), [("SS", -32768), ("US", 32768)])
+def test_padding_beyond_any_hu_is_no_error(
+    make_series: MakeSeries, ramp: Ramp, kind: str, value: int
+) -> None:
+    folder = make_series()
+    path = next(folder.iterdir())
+    dataset = pydicom.dcmread(path)
+    pixels = dataset.pixel_array.astype(np.int16)
+    pixels[0] = -32768
+    dataset.PixelRepresentation, dataset.PixelData = 1, pixels.tobytes()
+    dataset.save_as(path)
+    with pytest.raises(InputError, match="far outside any CT"):
+        find_scans(folder)[0].read()
+    dataset.add_new("PixelPaddingValue", kind, value)
+    dataset.save_as(path)
+    hu = find_scans(folder)[0].read().hu
+    index = int(dataset.InstanceNumber) - 1
+    assert (hu[index, 0] == -4096).all() and np.array_equal(hu[index, 1:], ramp()[index, 1:])
+
+
+@pytest.mark.parametrize("kind", ["FRACTIONAL", "LABELMAP"])
+def test_other_kinds_of_seg_are_read(make_series: MakeSeries, tmp_path: Path, kind: str) -> None:
+    import highdicom
+
+    from deploy.volumes.dicom import seg
+
+    (scan,) = find_scans(make_series())
+    volume, names = scan.read(), ("b", "one", "two")
+    labels = (volume.hu % 3).astype(np.uint8)
+    sources = [seg._source(one.path) for one in scan.slices]
+    whole = (
+        labels if kind == "LABELMAP" else np.stack([labels == 1, labels == 2], -1).astype(np.float32) * 0.7
+    )
+    uids = [pydicom.uid.generate_uid() for _ in range(2)]
+    described = [seg._describe(index, name, "m") for index, name in enumerate(names) if index]
+    identity = {"manufacturer": "m", "manufacturer_model_name": "m", "software_versions": "1"}
+    made = highdicom.seg.Segmentation(
+        sources, whole, kind, described, uids[0], 1, uids[1], 1, device_serial_number="1", **identity
+    )
+    made.save_as(tmp_path / "other.dcm")
+    assert np.array_equal(scan.read_labels([tmp_path / "other.dcm"], volume, names), labels)
+
+
 def _remove(name: str) -> Callable[[pydicom.Dataset], None]:
     return lambda dataset: delattr(dataset, name)
 

@@ -108,6 +108,12 @@ def test_truth_gives_dice_and_iou(
     assert report["dice"]["green"] < 1
 
 
+def test_info_tells_the_window_and_the_neighbours(ct_bundle: Bundle) -> None:
+    from deploy.info import describe
+
+    assert dict(describe(ct_bundle))["CT"] == "Hounsfield units -500 to 500, neighbours at 2 mm"
+
+
 def test_what_does_not_fit_is_refused(
     ct_bundle: Bundle,
     tiny_bundle: Bundle,
