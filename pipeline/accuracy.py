@@ -66,6 +66,19 @@ class Evaluation:
         p50, p90, p99 = np.percentile(self.latency_ms, [50, 90, 99]).tolist()
         return {"p50": p50, "p90": p90, "p99": p99, "mean": float(np.mean(self.latency_ms))}
 
+    def with_parts(self, others: Sequence[Evaluation]) -> Evaluation:
+        """One evaluation of the images that several processes took different ones of."""
+        total = ConfusionMatrix(self.matrix.classes, self.matrix.ignore_index)
+        for part in (self, *others):
+            total.merge(part.matrix)
+        return Evaluation(
+            total,
+            self.classes,
+            sum((part.latency_ms for part in others), self.latency_ms),
+            self.hits + sum(part.hits for part in others),
+            self.unions + sum(part.unions for part in others),
+        )
+
     def image_miou(self) -> npt.NDArray[np.float64]:
         """`[N]` mean IoU of each image over the classes it shows or is given; nan without labelled pixels."""
         shown = self.unions > 0
@@ -85,7 +98,7 @@ def evaluate(
     """Predict every image of `pairs` once and compare with its mask.
 
     Args:
-        walk: turns the indices into an iterator over them (to show progress).
+        walk: turns the indices into an iterator over them (to show progress), or over some of them.
         files: names of the masks, for errors.
 
     Raises:

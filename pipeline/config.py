@@ -64,8 +64,12 @@ class DataConfig:
     size: tuple[int, int] = _setting((192, 256), low=32, high=8192)
     resize: str = _setting("stretch", of=("stretch", "letterbox"))
     interpolation: str = _setting("linear", of=("linear", "area"))
+<<<<<<< HEAD
     hu_window: tuple[float, float] = _setting((), low=-32768, high=32768, later=True)  # CT: shown from, to
     cache_gb: float = _setting(2.0, low=0, how=True)  # decoded images are kept in memory up to this; 0: never
+=======
+    cache_gb: float = _setting(2.0, low=0, how=True)  # decoded images kept in memory, a process; 0: none
+>>>>>>> 51b17e2 (Training in several processes (torchrun): shards, one log, exact resume; equal to one process)
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,7 @@ class TrainConfig:
         0, low=0, later=True
     )  # validations without a better one before it stops; 0: never
     autocast: str = _setting("auto", of=("auto", "off", "bf16"))  # auto: bf16 on CUDA, off on CPU
-    workers: int = _setting(
-        0, low=0, high=256, how=True
-    )  # loader processes; 0: none, in the training process
+    workers: int = _setting(-1, low=-1, high=256, how=True)  # loader processes; 0: none; -1: `device` decides
     log_every: int = _setting(10, low=1, how=True)
     checkpoint_seconds: float = _setting(60.0, low=0, how=True)  # 0: after every step
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from typing import TypeVar
 
 import torch
@@ -13,8 +14,8 @@ from deploy.errors import InputError
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def pick_device(name: str) -> torch.device:
-    """ "auto" (CUDA where there is one), "cpu" or "cuda".
+def pick_device(name: str, index: int = 0) -> torch.device:
+    """ "auto" (CUDA where there is one), "cpu" or "cuda"; `index`: which of several GPUs.
 
     Raises:
         InputError: another name, or CUDA where there is none.
@@ -24,7 +25,14 @@ def pick_device(name: str) -> torch.device:
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
         raise InputError("--device cuda", got="no CUDA device", expected="auto or cpu here")
-    return torch.device("cuda" if there and name != "cpu" else "cpu")
+    return torch.device("cuda", index) if there and name != "cpu" else torch.device("cpu")
+
+
+def loader_workers(wanted: int, device: torch.device, processes: int) -> int:
+    """Loader processes of one of so many training processes; -1: none on a CPU, else a share of the cores."""
+    if wanted >= 0:
+        return wanted
+    return 0 if device.type == "cpu" else max(1, min(8, (os.cpu_count() or 1) // processes))
 
 
 def set_threads(count: int | None) -> int:

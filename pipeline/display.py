@@ -24,11 +24,11 @@ class Display:
     """A context manager around the training loop.
 
     Args:
-        steps: number of steps in all; start: those done already.
+        steps: number of steps in all; start: those done already; quiet: nothing is shown.
     """
 
-    def __init__(self, steps: int, start: int) -> None:
-        self.console = Console(highlight=False)
+    def __init__(self, steps: int, start: int, quiet: bool = False) -> None:
+        self.console = Console(highlight=False, quiet=quiet)
         self.bar = Progress(
             TextColumn("train"),
             BarColumn(),
@@ -38,7 +38,7 @@ class Display:
             TimeRemainingColumn(),
             TextColumn("{task.fields[text]}"),
             console=self.console,
-            disable=not self.console.is_terminal,
+            disable=quiet or not self.console.is_terminal,
         )
         self.task = self.bar.add_task("train", total=steps, completed=start, text="")
         self.steps, self.start = steps, start

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from deploy.errors import InputError
 from pipeline.config import AugmentConfig, Recipe
 from pipeline.order import Span, StepBatches
 from pipeline.samples import Array, Augmented, Pairs
@@ -29,13 +30,26 @@ class TrainLoader:
     """Batches of a recipe over decoded pairs.
 
     Args:
-        recipe: sizes, seed, workers; pairs: decoded (image, mask); pad_label: mask value that counts nowhere.
+        recipe: sizes and seed; pairs: decoded (image, mask); pad_label: mask value that counts nowhere.
+        workers: loader processes; 0: samples are drawn in this one.
+        shard: (rank, size): every size-th sample of each batch, from the rank-th on.
+
+    Raises:
+        InputError: a batch that does not split into equal shards.
     """
 
-    def __init__(self, recipe: Recipe, pairs: Pairs, pad_label: int) -> None:
+    def __init__(
+        self, recipe: Recipe, pairs: Pairs, pad_label: int, workers: int = 0, shard: tuple[int, int] = (0, 1)
+    ) -> None:
         self.recipe = recipe
         self.pairs = pairs
         self.pad_label = pad_label
+        self.workers = workers
+        self.shard = shard
+        for span, _ in spans(recipe):
+            if span.first < span.last and span.batch % shard[1]:
+                expected = f"a multiple of the {shard[1]} processes"
+                raise InputError("train.batch or finish.batch", got=span.batch, expected=expected)
 
     def batches(self, start: int) -> Iterator[Batch]:
         """Batches of the steps `start`, `start` + 1, ... to the end: `[B, h, w, 3]` and `[B, h, w]` uint8."""
@@ -52,8 +66,8 @@ class TrainLoader:
         cv2.setNumThreads(1)
         return DataLoader(
             samples,  # type: ignore[arg-type]
-            batch_sampler=StepBatches(span, start, train.seed, len(self.pairs)),
-            num_workers=train.workers,
+            batch_sampler=StepBatches(span, start, train.seed, len(self.pairs), self.shard),
+            num_workers=self.workers,
             collate_fn=collate,
             worker_init_fn=_start_worker,
             pin_memory=torch.cuda.is_available(),

@@ -1,8 +1,8 @@
 """The training loop: steps, log, validation, best and last checkpoint, state for an exact resume.
 
 Killed at any moment it loses the steps since the last state and nothing else: state, log length and best mIoU
-are stored together, and everything written after them is written again with the same bytes. Knows no command
-line.
+are stored together, and everything written after them is written again with the same bytes. Several processes
+(the learner's group) go through it in step; the main one alone writes. Knows no command line.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Training:
         self.recipe, self.learner, self.loader = recipe, learner, loader
         self.folder, self.key = folder, key
         self.validate, self.describe = validate, describe
+        self.group = learner.group
         self.standing, self.speed = Standing(), Speed()
         self.log_length = 0
 
@@ -97,24 +98,23 @@ class Training:
             GateError: the loss is no finite number any more.
             KeyboardInterrupt: asked to stop; the state is stored.
         """
-        self.log, self.board = Logbook(self.folder / LOG, self.log_length), board
+        self.log = Logbook(self.folder / LOG, self.log_length) if self.group.main else None
+        self.board = board
         self.saved_at = self.counted_at = monotonic()
+        display = Display(self.recipe.train.steps, self.standing.step, quiet=not self.group.main)
         try:
-            with (
-                listening() as interrupt,
-                Display(self.recipe.train.steps, self.standing.step) as self.display,
-            ):
+            with listening() as interrupt, display as self.display:
                 batches = iter(()) if self._is_over() else self.loader.batches(self.standing.step)
                 for batch in batches:
                     self._step(batch)
                     if self._is_over():
                         break
-                    if interrupt.asked:
+                    if self.group.any(interrupt.asked):
                         self._stop()
         finally:
-            self.log.close()
-            if self.board:
-                self.board.close()
+            for record in (self.log, self.board):
+                if record:
+                    record.close()
         return self.standing
 
     def _step(self, batch: Batch) -> None:
@@ -123,7 +123,7 @@ class Training:
         began = perf_counter()
         loss = float(self.learner.step(now.step, *batch))
         self.speed.seconds += perf_counter() - began
-        self.speed.images += len(batch[0])
+        self.speed.images += len(batch[0]) * self.group.size
         now.loss_sum, now.loss_count = now.loss_sum + loss, now.loss_count + 1
         now.step += 1
         self._require_finite(loss)
@@ -164,9 +164,9 @@ class Training:
 
     def _record(self, **values: float | None) -> None:
         """A row of the log; on the board, too, if there is one."""
-        self.log.add(**values)
-        if self.board:
-            self.board.add(**values)
+        for record in (self.log, self.board):
+            if record:
+                record.add(**values)
 
     def _count_time(self) -> None:
         """Add the wall time since this was last called to the standing."""
@@ -192,12 +192,12 @@ class Training:
         meta = self.describe({**result, "split": self.recipe.data.val_split, "step": now.step})
         miou = -1.0 if result["miou"] is None else result["miou"]
         better = miou > now.best_miou or not now.best_step
+        now.stale = 0 if better else now.stale + 1
         if better:
-            now.best_miou, now.best_step, now.stale = miou, now.step, 0
-            save_checkpoint(self.folder / BEST, model.state_dict(), meta)
-        else:
-            now.stale += 1
-        save_checkpoint(self.folder / LAST, model.state_dict(), meta)
+            now.best_miou, now.best_step = miou, now.step
+        if self.group.main:
+            for name in (BEST, LAST) if better else (LAST,):
+                save_checkpoint(self.folder / name, model.state_dict(), meta)
         accuracy = f"mIoU {shown(result['miou'])}  pixel accuracy {shown(result['pixel_accuracy'])}"
         self.display.say(
             f"step {now.step}/{self.recipe.train.steps}  val {accuracy}{'  best' if better else ''}"
@@ -206,6 +206,8 @@ class Training:
             self.display.say(f"stopped early: nothing better in {now.stale} validations (train.patience)")
 
     def _save(self) -> None:
+        if not self.log:
+            return
         self._count_time()
         state = {
             "key": self.key,

@@ -37,15 +37,20 @@ class SegmentationLoss:
 
     def __call__(self, logits: Tensor, masks: Tensor) -> Tensor:
         """`[B, C, h, w]` logits, `[B, H, W]` uint8 masks -> weighted mean over pixels that count, or 0."""
-        logits, weights = logits.float(), self.weights.to(logits.device)
+        return self.weighted(logits, masks)[0]
+
+    def weighted(self, logits: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss, and the total weight it is the mean over: with it, means of parts make up one mean."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # of float16 and bfloat16
+        weights = self.weights.to(logits)
         if self.config.ohem or self.config.label_smoothing or logits.device.type != "cpu":
             return self.reference(logits, masks)
-        loss: Tensor = _UpsampledCrossEntropy.apply(logits, masks, weights)
-        return loss
+        loss, weight = _UpsampledCrossEntropy.apply(logits, masks, weights)
+        return loss, weight
 
-    def reference(self, logits: Tensor, masks: Tensor) -> Tensor:
-        """The same function by torch's own operators; all options, any device."""
-        weights = self.weights.to(logits.device)
+    def reference(self, logits: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+        """The same by torch's own operators; all options, any device."""
+        weights = self.weights.to(logits)
         target = masks.long().masked_fill(masks >= self.classes, IGNORED)
         full = resize(logits, (masks.shape[1], masks.shape[2]), "bilinear")
         pixel = F.cross_entropy(
@@ -60,7 +65,8 @@ class SegmentationLoss:
         if self.config.ohem:
             counted = counted * self._hard(full.detach(), target)
             pixel = pixel * (counted > 0)
-        return pixel.sum() / counted.sum().clamp(min=torch.finfo(torch.float32).tiny)
+        weight = counted.sum().clamp(min=torch.finfo(torch.float32).tiny)
+        return pixel.sum() / weight, weight
 
     def _hard(self, full: Tensor, target: Tensor) -> Tensor:
         """`[B, H, W]` bool: the true class is less probable than `ohem`, or in the lowest `ohem_keep`."""
@@ -81,14 +87,15 @@ class _UpsampledCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, masks: Tensor, weights: Tensor) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, masks: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         classes, (height, width) = logits.shape[1], masks.shape[1:]
-        rows = matrix_tensor(logits.shape[2], height, "bilinear")
-        columns = matrix_tensor(logits.shape[3], width, "bilinear").T.contiguous()
+        rows = matrix_tensor(logits.shape[2], height, "bilinear").to(logits)
+        columns = matrix_tensor(logits.shape[3], width, "bilinear").to(logits).T.contiguous()
         weight_of = torch.cat([weights, weights.new_zeros(256 - classes)])
         low = logits.detach() - logits.detach().amax(dim=1, keepdim=True)
         far_apart = bool(low.amin() < FAR_APART)
-        gradient, total, count = torch.empty(logits.shape), torch.zeros(()), torch.zeros(())
+        gradient = torch.empty(logits.shape, dtype=logits.dtype)
+        total, count = logits.new_zeros(()), logits.new_zeros(())
         for index in range(len(logits)):
             target = masks[index].reshape(1, -1).long()
             weight = weight_of[target]
@@ -100,7 +107,8 @@ class _UpsampledCrossEntropy(torch.autograd.Function):
             total, count = total + loss, count + weight.sum()
         count = count.clamp(min=torch.finfo(torch.float32).tiny)
         ctx.save_for_backward(gradient.div_(count))
-        return total / count
+        ctx.mark_non_differentiable(count)
+        return total / count, count
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:

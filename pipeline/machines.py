@@ -22,11 +22,15 @@ FILE = "machines.json"
 _LIMIT = 1 << 20
 
 
-def note_machine(folder: Path, after_step: int, device: torch.device) -> None:
-    """Add an entry for this machine, which goes on after so many steps; the entries of lost steps go."""
+def note_machine(folder: Path, after_step: int, device: torch.device, processes: int = 1) -> None:
+    """Add an entry for this machine, which goes on after so many steps; the entries of lost steps go.
+
+    Of several processes on several machines it is the main one's machine.
+    """
     entry = {
         "after_step": after_step,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "processes": processes,
         "threads": torch.get_num_threads(),
         "machine": dataclasses.asdict(this_machine()),
         "versions": versions(),

@@ -52,16 +52,20 @@ def _key(number: int, seed: int, count: int) -> Key:
 
 @dataclass(frozen=True)
 class StepBatches:
-    """The batches from step `start` to a span's end, a list of keys a step (a DataLoader's batch sampler)."""
+    """The batches from step `start` to a span's end, a list of keys a step (a DataLoader's batch sampler).
+
+    `shard` (rank, size): of each batch only every size-th key, from the rank-th on.
+    """
 
     span: Span
     start: int
     seed: int
     count: int
+    shard: tuple[int, int] = (0, 1)
 
     def __len__(self) -> int:
         return max(0, self.span.last - self.start)
 
     def __iter__(self) -> Iterator[list[Key]]:
         for step in range(self.start, self.span.last):
-            yield batch_keys(self.span, step, self.seed, self.count)
+            yield batch_keys(self.span, step, self.seed, self.count)[self.shard[0] :: self.shard[1]]

@@ -12,8 +12,10 @@ gate runs first. This module decides and connects; each part has its own.
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deploy.errors import InputError
 from deploy.options import count
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
     from pipeline.accuracy import Evaluation, Walk
     from pipeline.config import Recipe
     from pipeline.datasets.gate import LabelReport
+    from pipeline.group import Group
     from pipeline.job import Job
     from pipeline.loop import Training
     from pipeline.models.efficientvit import EfficientViTSeg
+    from pipeline.samples import Cached
+    from pipeline.state import State
 
 
 _DAMAGED = "start over with --fresh"
@@ -62,15 +67,18 @@ def run(args: argparse.Namespace) -> int:
     if not data:
         raise InputError("no data to train on", expected="--data DIR, or data.dir in the recipe")
 
+    from pipeline.group import processes
     from pipeline.job import Job
     from pipeline.lock import exclusive
 
-    job = Job(recipe, Path(data))
-    with exclusive(folder):
-        if not args.fresh and is_cached(folder, job.stage):
-            print(f"cached: {folder} is this very training, finished (--fresh trains again)")
+    with processes() as group, ExitStack() as stack:
+        job = Job(recipe, Path(data))
+        group.decide(lambda: stack.enter_context(exclusive(folder)))
+        if group.decide(lambda: not args.fresh and is_cached(folder, job.stage)):
+            if group.main:
+                print(f"cached: {folder} is this very training, finished (--fresh trains again)")
             return 0
-        _train(job, folder, args)
+        _train(job, folder, args, group)
     return 0
 
 
@@ -102,76 +110,112 @@ def is_cached(folder: Path, stage: Stage) -> bool:
     return False
 
 
-def _train(job: Job, folder: Path, args: argparse.Namespace) -> None:
+def _train(job: Job, folder: Path, args: argparse.Namespace, group: Group) -> None:
     """The label gate, the loop, the pictures; then the stage is closed."""
     from pipeline.board import Board, require_tensorboard
-    from pipeline.datasets.gate import check_labels, print_report
     from pipeline.device import pick_device, set_threads
-    from pipeline.display import counting
-    from pipeline.gallery import draw_gallery
-    from pipeline.models.checkpoints import load_checkpoint
-    from pipeline.predict import Predictor
 
     if args.tensorboard:
         require_tensorboard()
-    device = pick_device(args.device)
+    device = pick_device(args.device, group.local_rank)
     set_threads(args.threads)
+    report = group.decide(lambda: _check(job))
+    training = _open(job, folder, args.fresh, device, report, group)
+    wanted = args.tensorboard and group.main
+    board = Board(folder / "tensorboard", training.standing.step) if wanted else None
+    training.run(board)
+    if group.main:
+        _close(job, folder, device, training)
+
+
+def _check(job: Job) -> LabelReport:
+    """The label gate, with its table."""
+    from pipeline.datasets.gate import check_labels, print_report
+    from pipeline.display import counting
+
     with counting("checking labels") as progress:
         report = check_labels(job.info.root, (job.train_set.split, job.val_set.split), progress)
     print_report(report)
-    training = _open(job, folder, args.fresh, device, report)
-    board = Board(folder / "tensorboard", training.standing.step) if args.tensorboard else None
-    standing = training.run(board)
-    best = load_checkpoint(folder / "best.safetensors")[0]
-    draw_gallery(folder, Predictor(best, job.rule, device), job.val_set)
-    results = {"best_miou": standing.best_miou, "best_step": standing.best_step, "steps": standing.step}
-    artifact.finish(folder, job.stage, ("best.safetensors", "last.safetensors"), results)
-    _say_result(folder, training)
+    return report
 
 
-def _open(job: Job, folder: Path, fresh: bool, device: torch.device, report: LabelReport) -> Training:
+def _open(
+    job: Job, folder: Path, fresh: bool, device: torch.device, report: LabelReport, group: Group
+) -> Training:
     """The training in its folder: a new one, or one that goes on."""
     from pipeline.machines import note_machine
+
+    notes, state = group.decide(lambda: _found(job, folder, fresh))
+    job.keep_notes(notes)
+    training = build(job, folder, device, report, group)
+    if state:
+        training.restore(state)
+    if group.main:
+        if state:
+            print(f"going on after step {training.standing.step} of {job.recipe.train.steps}")
+        else:
+            artifact.begin(folder, job.stage)
+        note_machine(folder, training.standing.step, device, group.size)
+    return training
+
+
+def _found(job: Job, folder: Path, fresh: bool) -> tuple[dict[str, Any], State | None]:
+    """The notes to train under and the state to go on from; a finished or unwanted training is set aside."""
     from pipeline.state import has_state, load_state
 
     if (folder / artifact.DONE).exists() or (fresh and folder.exists()):
         print(f"the old result is kept in {artifact.set_aside(folder)}")
     begun = read_record(folder / artifact.BEGUN, _DAMAGED)
-    if begun:
-        job.keep_notes(begun["notes"])
-    state = load_state(folder, job.stage.key) if begun and has_state(folder) else None
-    training = build(job, folder, device, report)
-    if state:
-        training.restore(state)
-        print(f"going on after step {training.standing.step} of {job.recipe.train.steps}")
-    else:
-        artifact.begin(folder, job.stage)
-    note_machine(folder, training.standing.step, device)
-    return training
+    if not begun:
+        return job.stage.notes, None
+    return begun["notes"], load_state(folder, job.stage.key) if has_state(folder) else None
 
 
-def build(job: Job, folder: Path, device: torch.device, report: LabelReport) -> Training:
+def build(job: Job, folder: Path, device: torch.device, report: LabelReport, group: Group) -> Training:
     """A training at its first step, all parts connected."""
-    from pipeline.accuracy import evaluate
-    from pipeline.device import make_deterministic
+    from pipeline.device import loader_workers, make_deterministic
     from pipeline.learner import Learner
     from pipeline.loader import TrainLoader
     from pipeline.loop import Training
     from pipeline.losses import SegmentationLoss
-    from pipeline.predict import Predictor
     from pipeline.samples import Cached
 
     recipe, limit = job.recipe, job.recipe.data.cache_gb * 1e9
     make_deterministic(recipe.train.seed, device)
     loss = SegmentationLoss(recipe.loss, job.classes, _weights(job, report))
-    learner = Learner(_model(job), loss, recipe.train, device)
+    learner = Learner(_model(job, group.main), loss, recipe.train, device, group)
+    workers = loader_workers(recipe.train.workers, device, group.size)
     pairs, val_pairs = Cached(job.train_set, limit), Cached(job.val_set, limit / 4)
-    loader = TrainLoader(recipe, pairs, job.pad_label)
-
-    def validate(model: EfficientViTSeg, walk: Walk) -> Evaluation:
-        return evaluate(Predictor(model, job.rule), val_pairs, job.info, walk)
-
+    loader = TrainLoader(recipe, pairs, job.pad_label, workers, (group.rank, group.size))
+    validate = partial(_validate, job, val_pairs, group)
     return Training(recipe, learner, loader, folder, job.stage.key, validate, job.describe)
+
+
+def _validate(job: Job, pairs: Cached, group: Group, model: EfficientViTSeg, walk: Walk) -> Evaluation:
+    """Accuracy on the val split; each process takes every n-th image, and all get the whole."""
+    from pipeline.accuracy import evaluate
+    from pipeline.predict import Predictor
+
+    group.take_mains(model.state_dict().values())  # statistics may differ between CPUs
+    part = evaluate(
+        Predictor(model, job.rule), pairs, job.info, lambda all_: walk(all_[group.rank :: group.size])
+    )
+    first, *others = group.gather(part)
+    return first.with_parts(others)
+
+
+def _close(job: Job, folder: Path, device: torch.device, training: Training) -> None:
+    """Pictures, the record that it is finished, and what came out."""
+    from pipeline.gallery import draw_gallery
+    from pipeline.models.checkpoints import load_checkpoint
+    from pipeline.predict import Predictor
+
+    standing = training.standing
+    best = load_checkpoint(folder / "best.safetensors")[0]
+    draw_gallery(folder, Predictor(best, job.rule, device), job.val_set)
+    results = {"best_miou": standing.best_miou, "best_step": standing.best_step, "steps": standing.step}
+    artifact.finish(folder, job.stage, ("best.safetensors", "last.safetensors"), results)
+    _say_result(folder, training)
 
 
 def _weights(job: Job, report: LabelReport) -> torch.Tensor:
@@ -186,8 +230,8 @@ def _weights(job: Job, report: LabelReport) -> torch.Tensor:
     )
 
 
-def _model(job: Job) -> EfficientViTSeg:
-    """A fresh model, or one that starts from `model.init`."""
+def _model(job: Job, say: bool) -> EfficientViTSeg:
+    """A fresh model, or one that starts from `model.init`; `say`: tell so."""
     from pipeline.models.checkpoints import init_from
     from pipeline.models.efficientvit import create_model
 
@@ -195,9 +239,9 @@ def _model(job: Job) -> EfficientViTSeg:
     model = create_model(wanted.variant, job.classes, wanted.attention, wanted.head)
     if job.init:
         fresh = init_from(model, job.init)
-        print(
-            f"starting from {job.init}" + (f"; {len(fresh)} tensors of the head stay fresh" if fresh else "")
-        )
+        stay = f"; {len(fresh)} tensors of the head stay fresh" if fresh else ""
+        if say:
+            print(f"starting from {job.init}{stay}")
     return model
 
 
@@ -206,7 +250,7 @@ def _say_result(folder: Path, training: Training) -> None:
     standing = training.standing
     print(f"best mIoU {standing.best_miou:.4f} at step {standing.best_step}: {folder / 'best.safetensors'}")
     if training.speed.images:
-        alone, workers = training.loader.images_per_second(), training.recipe.train.workers
+        alone, workers = training.loader.images_per_second(), training.loader.workers
         print(
             f"training step {training.speed.rate:.1f} images/s, loader alone {alone:.1f} ({workers} workers)"
         )
