@@ -64,12 +64,8 @@ class DataConfig:
     size: tuple[int, int] = _setting((192, 256), low=32, high=8192)
     resize: str = _setting("stretch", of=("stretch", "letterbox"))
     interpolation: str = _setting("linear", of=("linear", "area"))
-<<<<<<< HEAD
     hu_window: tuple[float, float] = _setting((), low=-32768, high=32768, later=True)  # CT: shown from, to
-    cache_gb: float = _setting(2.0, low=0, how=True)  # decoded images are kept in memory up to this; 0: never
-=======
     cache_gb: float = _setting(2.0, low=0, how=True)  # decoded images kept in memory, a process; 0: none
->>>>>>> 51b17e2 (Training in several processes (torchrun): shards, one log, exact resume; equal to one process)
 
 
 @dataclass(frozen=True)
