@@ -38,3 +38,8 @@ def smallest_size(tokens: int, stride: int, aspect: float) -> tuple[int, int]:
     """Image (H, W), W / H about `aspect`, whose map at `stride` holds at least `tokens` tokens."""
     rows = max(1, round(math.sqrt(tokens / aspect)))
     return rows * stride, -(-tokens // rows) * stride
+
+
+def adapter_parameters(channels: int, bottleneck: int, biases: bool = True) -> int:
+    """One bottleneck adapter of width d and bottleneck r: 2 d r, and r + d biases (Houlsby et al., 2019)."""
+    return 2 * channels * bottleneck + (channels + bottleneck if biases else 0)

@@ -160,11 +160,15 @@ class BackboneL(nn.Module):
 
 
 class EfficientViTSeg(nn.Module):
-    """Backbone and head; `variant`, `attention`, `head_name` and `classes` say how to build it again."""
+    """Backbone and head; `variant`, `attention`, `head_name` and `classes` say how to build it again.
+
+    With `moving_statistics` False, BatchNorm keeps its running statistics in train mode, too, and uses them.
+    """
 
     def __init__(self, variant: str, classes: int, attention: str, head: str) -> None:
         super().__init__()
         self.variant, self.attention, self.head_name, self.classes = variant, attention, head, classes
+        self.moving_statistics = True
         spec = VARIANTS[variant]
         self.backbone = (BackboneL if spec.large else BackboneB)(spec, attention)
         self.head = SegHead(spec.widths[:1:-1], classes, HEADS[head][variant], spec.act)
@@ -173,6 +177,14 @@ class EfficientViTSeg(nn.Module):
                 module.eps = spec.bn_eps
         initialise(self)
         nn.init.normal_(self.head.classifier.weight, std=0.01)  # all classes start nearly equal
+
+    def train(self, mode: bool = True) -> EfficientViTSeg:
+        """As in torch, but frozen statistics stay frozen."""
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d) and not self.moving_statistics:
+                module.eval()
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """`[B, 3, H, W]` normalised RGB -> logits `[B, classes, ceil(H/8), ceil(W/8)]`."""

@@ -111,16 +111,22 @@ class ResBlock(nn.Module):
 
 
 class Residual(nn.Module):
-    """`main(x) + x`, or `main(x)` alone where the shape changes (`skip=False`)."""
+    """`main(x) + x`, or `main(x)` alone where the shape changes (`skip=False`).
+
+    `adapter`, if a domain has put one here, works on the branch before the skip is added.
+    """
 
     def __init__(self, main: nn.Module, skip: bool = True) -> None:
         super().__init__()
         self.main = main
         self.skip = skip
+        self.adapter: nn.Module | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape as `main` gives it."""
         y: Tensor = self.main(x)
+        if self.adapter is not None:
+            y = self.adapter(y)
         return y + x if self.skip else y
 
 
