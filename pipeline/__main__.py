@@ -13,6 +13,10 @@ COMMANDS = {
     "summary": ("pipeline.models.summary", "layers, parameters and operations of a model"),
     "attention": ("pipeline.models.attention_map", "pictures of where a model looks"),
     "train": ("pipeline.train", "train a recipe on a labelled folder"),
+    "adapt": (
+        "pipeline.adapt",
+        "a base and a domain's labelled folder -> what the domain adds",
+    ),
     "evaluate": ("pipeline.evaluate", "mIoU of a checkpoint on a labelled split"),
     "publish": ("pipeline.publish", "a finished run -> zoo/NAME, with its model card"),
 }

@@ -20,7 +20,7 @@ from deploy.files import sha256_file, write_json
 
 RUNS = Path("runs")
 DONE, BEGUN = "stage.json", "recipe.json"
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+")
 _JSON_LIMIT = 4 << 20
 
 
@@ -64,7 +64,7 @@ def run_folder(name: str) -> Path:
         InputError: a name that is not a plain file name.
     """
     if not name or name[0] in ".-" or any(c not in _NAME for c in name):
-        raise InputError("run name", got=repr(name), expected="letters, digits, . _ - (it names a folder)")
+        raise InputError("run name", got=repr(name), expected="letters, digits, . _ - + (it names a folder)")
     return RUNS / name
 
 

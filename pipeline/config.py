@@ -136,6 +136,21 @@ class FinishConfig:
 
 
 @dataclass(frozen=True)
+class AdaptConfig:
+    """How a base checkpoint becomes a domain's (`pipeline adapt` fills this in); no base: a whole model.
+
+    The last four are the attributes of `pipeline.models.adaptation.Adaptation`.
+    """
+
+    base: str = _setting("", later=True)  # a run's or zoo name; [model] then is the base's
+    method: str = _setting("adapter", later=True)
+    bottleneck: int = _setting(8, low=1, high=1024, later=True)
+    head: str = _setting("classifier", of=("classifier", "full"), later=True)
+    bn_stats: str = _setting("frozen", of=("frozen", "domain"), later=True)
+    everywhere: bool = _setting(False, later=True)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """One training, completely described."""
 
@@ -146,6 +161,7 @@ class Recipe:
     loss: LossConfig = field(default_factory=LossConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     finish: FinishConfig = field(default_factory=FinishConfig)
+    adapt: AdaptConfig = field(default_factory=AdaptConfig)
 
     @property
     def finish_steps(self) -> int:
@@ -184,11 +200,12 @@ def settings(recipe: Recipe, with_how: bool = False) -> dict[str, Any]:
     for section in dataclasses.fields(recipe):
         part = getattr(recipe, section.name)
         if dataclasses.is_dataclass(part):
-            table[section.name] = {
+            values = {
                 f.name: _plain(getattr(part, f.name))
                 for f in dataclasses.fields(part)
                 if with_how or _counts(f, getattr(part, f.name))
             }
+            table |= {section.name: values} if values else {}
     return table
 
 
@@ -297,7 +314,7 @@ def _limits_text(low: float | None, high: float | None) -> str:
 def _typed(value: Any, kind: Any, where: str) -> Any:
     if kind is str and isinstance(value, str):
         return value
-    if kind is int and type(value) is int:
+    if kind in (int, bool) and type(value) is kind:
         return value
     if kind is float and type(value) in (int, float):
         return float(value)
@@ -305,7 +322,7 @@ def _typed(value: Any, kind: Any, where: str) -> Any:
         return _size(value, where)
     if get_origin(kind) is tuple and get_args(kind)[0] is float:
         return _range(value, where)
-    names = {str: "a text", int: "a whole number", float: "a number"}
+    names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
     raise InputError(
         where, got=repr(value), expected=names.get(kind, 'a size such as "192x256" (height x width)')
     )

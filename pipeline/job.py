@@ -76,6 +76,22 @@ class Job:
         name = self.recipe.model.init
         return resolve_checkpoint(name) if name else None
 
+    @property
+    def base(self) -> Path | None:
+        """The checkpoint that a domain is added to."""
+        from pipeline.models.checkpoints import resolve_checkpoint
+
+        name = self.recipe.adapt.base
+        return resolve_checkpoint(name) if name else None
+
+    @property
+    def model_spec(self) -> dict[str, Any]:
+        """The model as a checkpoint describes it (`CheckpointMeta.model`)."""
+        wanted = dataclasses.asdict(self.recipe.model) | {"classes": self.classes}
+        del wanted["init"]
+        how = dataclasses.asdict(self.recipe.adapt)
+        return wanted | ({"adaptation": how} if how.pop("base") else {})
+
     def keep_notes(self, notes: dict[str, Any]) -> None:
         """Take over the notes of this stage's first start, so that nothing depends on when it resumed."""
         self.stage = replace(self.stage, notes=notes)
@@ -84,14 +100,9 @@ class Job:
         """What a checkpoint of this training says about itself; no times, no paths."""
         from pipeline.models.checkpoints import CheckpointMeta
 
-        wanted = self.recipe.model
+        name = self.recipe.adapt.base
         return CheckpointMeta(
-            model={
-                "variant": wanted.variant,
-                "attention": wanted.attention,
-                "classes": self.classes,
-                "head": wanted.head,
-            },
+            model=self.model_spec,
             dataset=_dataset(self.info),
             preprocess=_preprocess(self.rule),
             provenance={
@@ -102,6 +113,7 @@ class Job:
                 **self.stage.notes,
             },
             metrics=metrics,
+            base={"name": name, "sha256": self.stage.inputs["base checkpoint"]} if name else {},
         )
 
     def _inputs(self) -> dict[str, str]:
@@ -114,7 +126,8 @@ class Job:
             "train data": dataset_digest(self.train_set.pairs),
             "val data": dataset_digest(self.val_set.pairs),
         }
-        return inputs | ({"init checkpoint": sha256_file(self.init)} if self.init else {})
+        starts = {"init checkpoint": self.init, "base checkpoint": self.base}
+        return inputs | {name: sha256_file(path) for name, path in starts.items() if path}
 
 
 def _dataset(info: DatasetInfo) -> dict[str, Any]:

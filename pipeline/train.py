@@ -46,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, metavar="DIR", help="labelled folder (default: the recipe's data.dir)"
     )
     parser.add_argument("--run", metavar="NAME", help="runs/NAME (default: the recipe's name)")
+    add_run_arguments(parser)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that trains."""
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. train.lr=3e-4; repeatable"
     )
@@ -62,17 +67,21 @@ def run(args: argparse.Namespace) -> int:
     from pipeline.config import load_recipe
 
     recipe = load_recipe(args.recipe, args.set)
-    folder = artifact.run_folder(args.run or default_run(recipe)) / "train"
     data = args.data or recipe.data.dir
     if not data:
         raise InputError("no data to train on", expected="--data DIR, or data.dir in the recipe")
+    return train(recipe, Path(data), args.run or default_run(recipe), args)
 
+
+def train(recipe: Recipe, data: Path, name: str, args: argparse.Namespace) -> int:
+    """Train in runs/NAME/train, with the options of `add_run_arguments`; 0 when done or cached."""
     from pipeline.group import processes
     from pipeline.job import Job
     from pipeline.lock import exclusive
 
+    folder = artifact.run_folder(name) / "train"
     with processes() as group, ExitStack() as stack:
-        job = Job(recipe, Path(data))
+        job = Job(recipe, data)
         group.decide(lambda: stack.enter_context(exclusive(folder)))
         if group.decide(lambda: not args.fresh and is_cached(folder, job.stage)):
             if group.main:
@@ -231,12 +240,16 @@ def _weights(job: Job, report: LabelReport) -> torch.Tensor:
 
 
 def _model(job: Job, say: bool) -> EfficientViTSeg:
-    """A fresh model, or one that starts from `model.init`; `say`: tell so."""
-    from pipeline.models.checkpoints import init_from
-    from pipeline.models.efficientvit import create_model
+    """A fresh model, one that starts from `model.init`, or a base with what a domain adds; `say`: tell so."""
+    from pipeline.models.adaptation import Adaptation, adapt
+    from pipeline.models.checkpoints import build_model, init_from, load_checkpoint
 
-    wanted = job.recipe.model
-    model = create_model(wanted.variant, job.classes, wanted.attention, wanted.head)
+    spec = job.model_spec
+    if job.base:
+        base = load_checkpoint(job.base)[0]
+        adapt(base, job.classes, Adaptation(**spec["adaptation"]))
+        return base
+    model = build_model(spec)
     if job.init:
         fresh = init_from(model, job.init)
         stay = f"; {len(fresh)} tensors of the head stay fresh" if fresh else ""

@@ -58,6 +58,8 @@ class Adaptation:
                 )
         if type(self.bottleneck) is not int or not 1 <= self.bottleneck <= 1024:
             raise InputError("bottleneck out of range", repr(self.bottleneck), "1..1024")
+        if type(self.everywhere) is not bool:
+            raise InputError("everywhere", repr(self.everywhere), "true or false")
 
 
 def adapt(model: EfficientViTSeg, classes: int, how: Adaptation) -> None:

@@ -1,6 +1,7 @@
 """Checkpoints: one safetensors file with what is needed to rebuild and use the model, and where to find one.
 
 The header's metadata holds one key, "edgeseg": JSON of `CheckpointMeta`. Nothing is ever unpickled here.
+A domain's checkpoint holds only what it adds; it names its base, whose tensors are read from there.
 Refuses to know: training, official checkpoints (official.py).
 
 Source of the format: safetensors (Apache-2.0).
@@ -14,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_bytes, sha256_file
+from pipeline.models.adaptation import Adaptation, adapt, domain_tensors
 from pipeline.models.efficientvit import EfficientViTSeg, create_model
 
 KEY = "edgeseg"
@@ -34,11 +37,13 @@ class CheckpointMeta:
     """What a checkpoint says about itself; every value is JSON.
 
     Attributes:
-        model: {"variant", "attention", "classes", "head"}, the arguments of `create_model`.
+        model: {"variant", "attention", "classes", "head"}, the arguments of `create_model`; a domain's has
+        "adaptation", those of `Adaptation`, too.
         dataset: {"name", "classes" (names), "palette" ([r, g, b] each), "ignore_index", "modality",
         "licence"}.
         preprocess: {"size" [H, W], "resize", "interpolation", "mean", "std"} (mean and std in 0..1 units).
         provenance, metrics: free.
+        base: {"name", "sha256"} of the checkpoint that a domain's adds to; empty for a whole model.
     """
 
     model: dict[str, Any]
@@ -46,16 +51,31 @@ class CheckpointMeta:
     preprocess: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
+    base: dict[str, Any] = field(default_factory=dict)
+
+
+def build_model(spec: dict[str, Any]) -> EfficientViTSeg:
+    """A fresh model by a checkpoint's description (`CheckpointMeta.model`).
+
+    Raises:
+        InputError: a value that is none of the known ones.
+    """
+    model = create_model(spec["variant"], spec["classes"], spec["attention"], spec["head"])
+    if "adaptation" in spec:
+        adapt(model, spec["classes"], Adaptation(**spec["adaptation"]))
+    return model
 
 
 def save_checkpoint(path: Path | str, state_dict: dict[str, Tensor], meta: CheckpointMeta) -> None:
-    """Write a checkpoint, atomically; equal input gives equal bytes.
+    """Write a checkpoint, atomically; equal input gives equal bytes. Of a domain's, only what it adds.
 
     Raises:
         InputError: the file cannot be written.
     """
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state_dict.items()}
-    header = {KEY: json.dumps(dataclasses.asdict(meta), sort_keys=True)}
+    names = _own_tensors(meta.model) if meta.base else list(state_dict)
+    tensors = {name: state_dict[name].detach().cpu().contiguous() for name in names}
+    described = {key: value for key, value in dataclasses.asdict(meta).items() if value or key != "base"}
+    header = {KEY: json.dumps(described, sort_keys=True)}
     atomic_write_bytes(Path(path), save(tensors, metadata=header))
 
 
@@ -86,14 +106,49 @@ def load_checkpoint(path: Path | str) -> tuple[EfficientViTSeg, CheckpointMeta]:
     """The model, with its weights and in eval mode, and its description.
 
     Raises:
-        InputError: as `read_meta`, or weights that do not fit the model described.
+        InputError: as `read_meta`, weights that do not fit the model described, or a base that is not there.
     """
     path = Path(path)
     meta = read_meta(path)
-    spec = meta.model
-    model = create_model(spec["variant"], spec["classes"], spec["attention"], spec["head"])
-    load_weights(model, _read_tensors(path), str(path))
+    model = build_model(meta.model)
+    state = _read_tensors(path)
+    if meta.base:
+        _require_exactly(state, _own_tensors(meta.model), path)
+        state = _base_tensors(path, meta.base, model) | state
+    load_weights(model, state, str(path))
     return model.eval(), meta
+
+
+def _own_tensors(spec: dict[str, Any]) -> list[str]:
+    """Names of the tensors that a domain of this description adds to its base."""
+    with torch.device("meta"):
+        return domain_tensors(build_model(spec), Adaptation(**spec["adaptation"]))
+
+
+def _require_exactly(state: dict[str, Tensor], names: list[str], path: Path) -> None:
+    odd = sorted(set(state) ^ set(names))
+    if odd:
+        raise InputError(f"checkpoint {path}: not what its method adds to a base", some(odd))
+
+
+def _base_tensors(path: Path, base: dict[str, Any], model: EfficientViTSeg) -> dict[str, Tensor]:
+    """What a domain's model has from its base: found by name, and of the very bytes it was adapted from."""
+    found = find_base(base["name"], base["sha256"], f"checkpoint {path}")
+    wanted = model.state_dict()
+    return {name: tensor for name, tensor in _read_tensors(found).items() if name in wanted}
+
+
+def find_base(name: str, sha256: str, needed_by: str) -> Path:
+    """The base checkpoint of that run or zoo name.
+
+    Raises:
+        InputError: not there, or other bytes than those the domain was adapted from.
+    """
+    found = resolve_checkpoint(name)
+    if (digest := sha256_file(found)) != sha256:
+        fix = f"restore the {name} it was adapted from, or adapt again"
+        raise InputError(f"{needed_by} needs another {name}", digest[:12], sha256[:12], fix)
+    return found
 
 
 def load_weights(model: nn.Module, state: dict[str, Tensor], source: str) -> None:
@@ -228,10 +283,30 @@ def _parse_meta(path: Path, text: str) -> CheckpointMeta:
     for name, section in data.items():
         if not isinstance(section, dict):
             raise InputError(f"checkpoint {path}: {name} is not a table", type(section).__name__, "a table")
-    spec = data["model"]
-    if set(spec) != set(MODEL_KEYS) or any(type(spec[key]) is not kind for key, kind in MODEL_KEYS.items()):
-        raise InputError(f"checkpoint {path}: model description does not fit", spec, sorted(MODEL_KEYS))
+    _check_model(path, data["model"])
+    _check_base(path, data["model"], data.get("base", {}))
     return CheckpointMeta(**data)
+
+
+def _check_model(path: Path, spec: dict[str, Any]) -> None:
+    plain = {key: value for key, value in spec.items() if key != "adaptation"}
+    if set(plain) != set(MODEL_KEYS) or any(type(spec[key]) is not kind for key, kind in MODEL_KEYS.items()):
+        raise InputError(f"checkpoint {path}: model description does not fit", spec, sorted(MODEL_KEYS))
+    how = spec.get("adaptation", {"method": ""})
+    known = {item.name for item in dataclasses.fields(Adaptation)}
+    if not isinstance(how, dict) or not {"method"} <= set(how) <= known:
+        raise InputError(f"checkpoint {path}: unknown adaptation", how, sorted(known))
+
+
+def _check_base(path: Path, spec: dict[str, Any], base: dict[str, Any]) -> None:
+    """A base goes with an adaptation, and is a name: nothing that could point out of runs/ and zoo/."""
+    good = not base or (
+        set(base) == {"name", "sha256"}
+        and all(isinstance(value, str) for value in base.values())
+        and Path(base["name"]).name == base["name"] not in ("", "..")
+    )
+    if not good or bool(base) != ("adaptation" in spec):
+        raise InputError(f"checkpoint {path}: base does not fit", base, "the name and sha256 of a checkpoint")
 
 
 def clone_state(model: nn.Module) -> dict[str, Tensor]:

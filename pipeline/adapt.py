@@ -1,0 +1,95 @@
+"""`python -m pipeline adapt`: a base checkpoint and a domain's labelled folder -> what the domain adds to it.
+
+It is a training like any other (train.py: label gate, exact resume, log, pictures, runs/NAME/train), of a
+model whose base is frozen but for what the method moves. Its checkpoints hold only the domain's tensors and
+name the base, which stays as it is. Refuses to know what the methods do (models/adaptation.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploy.errors import InputError
+from deploy.options import count
+from pipeline import train
+
+if TYPE_CHECKING:
+    from pipeline.config import Recipe
+
+RECIPE = Path("recipes/adapt.toml")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `adapt`."""
+    parser.add_argument("--checkpoint", required=True, metavar="BASE", help="run or zoo name of the base")
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="DIR", help="the domain's labelled folder"
+    )
+    parser.add_argument("--domain", metavar="NAME", help="the domain's name (default: the folder's)")
+    parser.add_argument("--run", metavar="NAME", help="runs/NAME (default: BASE+DOMAIN)")
+    parser.add_argument(
+        "--method",
+        default="adapter",
+        metavar="M",
+        help="adapter, lora, norm, head, top-1, top-2, top-4, full",
+    )
+    parser.add_argument("--bottleneck", type=count, default=8, metavar="R", help="r, default: 8")
+    parser.add_argument(
+        "--head", default="classifier", help="what of it trains: classifier (default) or full"
+    )
+    parser.add_argument("--bn-stats", default="frozen", help="frozen (default) or domain: running statistics")
+    parser.add_argument("--recipe", type=Path, default=RECIPE, metavar="FILE", help=f"default: {RECIPE}")
+    train.add_run_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Adapt, go on, or find everything done; says what the method trains."""
+    recipe = adapted_recipe(args)
+    _say_counts(recipe, args.data)
+    return train.train(recipe, args.data, args.run or recipe.name, args)
+
+
+def adapted_recipe(args: argparse.Namespace) -> Recipe:
+    """The recipe for this base and method; its [model] is the base's.
+
+    Raises:
+        InputError: no such base, a base that is a domain itself or has no name of its own, unknown settings.
+    """
+    from pipeline.config import AdaptConfig, ModelConfig, load_recipe
+    from pipeline.models.adaptation import Adaptation
+    from pipeline.models.checkpoints import read_meta, resolve_checkpoint
+
+    name = args.checkpoint
+    meta = read_meta(resolve_checkpoint(name))
+    if Path(name).name != name:
+        fix = "give a run's or zoo name: a domain finds its base by it"
+        raise InputError(f"base {name} is a path", fix=fix)
+    if meta.base:
+        raise InputError(
+            f"{name} is a domain itself", expected="a whole model", fix=f"adapt {meta.base['name']}"
+        )
+    how = Adaptation(args.method, args.bottleneck, args.head, args.bn_stats)
+    model = ModelConfig(meta.model["variant"], meta.model["attention"], meta.model["head"])
+    return dataclasses.replace(
+        load_recipe(args.recipe, args.set),
+        name=f"{name}+{args.domain or args.data.resolve().name}",
+        model=model,
+        adapt=AdaptConfig(base=name, **dataclasses.asdict(how)),
+    )
+
+
+def _say_counts(recipe: Recipe, data: Path) -> None:
+    """One line: how many parameters the domain trains, by kind."""
+    from pipeline.job import Job
+    from pipeline.models.adaptation import Adaptation, count_parameters
+    from pipeline.models.checkpoints import build_model
+
+    spec = Job(recipe, data).model_spec
+    counts = count_parameters(build_model(spec), Adaptation(**spec["adaptation"]))
+    everything = counts.pop("all")
+    parts = ", ".join(f"{kind} {number:,}" for kind, number in counts.items() if number)
+    aside = sum(counts.values()) - counts["head"]
+    print(f"trains {parts} of {everything:,} parameters; {aside / everything:.1%} without the head")

@@ -1,0 +1,122 @@
+"""`pipeline adapt`: a domain's checkpoint holds only what it adds, the base stays, errors are clear."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from deploy.errors import InputError
+from deploy.files import sha256_file
+from pipeline.models.checkpoints import KEY, CheckpointMeta, load_checkpoint, read_meta, save_checkpoint
+from pipeline.models.efficientvit import create_model
+
+X = torch.randn(1, 3, 48, 64, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """zoo/street: a base of four classes."""
+    torch.manual_seed(0)
+    path = tmp_path / "zoo" / "street" / "model.safetensors"
+    path.parent.mkdir(parents=True)
+    meta = CheckpointMeta({"variant": "b0", "attention": "linear", "classes": 4, "head": "cityscapes"})
+    save_checkpoint(path, create_model("b0", 4).state_dict(), meta)
+    return path
+
+
+@pytest.fixture
+def adapted(pipeline, make_data, recipe, base) -> tuple[str, Path]:
+    """The run of an adapter on the tiny folder, and its checkpoint."""
+    data = make_data("rural")
+    command = ("adapt", "--checkpoint", "street", "--data", data, "--recipe", recipe, "--threads", 1)
+    assert pipeline(*command, "--bottleneck", 4) == 0
+    return "street+rural", Path("runs/street+rural/train/best.safetensors")
+
+
+def test_a_domain_holds_only_what_it_adds(adapted, base, capsys) -> None:
+    _, path = adapted
+    before = sha256_file(base)
+    model, meta = load_checkpoint(path)
+    assert meta.base == {"name": "street", "sha256": before} and meta.model["classes"] == 3
+    assert meta.model["adaptation"]["method"] == "adapter" and meta.model["adaptation"]["bottleneck"] == 4
+    own, state, theirs = load_file(path), model.state_dict(), load_file(base)
+    assert 0 < path.stat().st_size < base.stat().st_size / 10
+    assert all(torch.equal(state[name], value) for name, value in own.items())
+    frozen = set(state) - set(own)
+    assert len(frozen) > 100 and all(torch.equal(state[name], theirs[name]) for name in frozen)
+    moved = [name for name in own if name in theirs and not torch.equal(own[name], theirs[name])]
+    assert moved and not any("running_" in name for name in own)
+
+
+def test_the_adapted_model_works_wherever_a_checkpoint_is_asked_for(
+    adapted, pipeline, make_data, tmp_path, capsys
+) -> None:
+    name, _ = adapted
+    out = tmp_path / "result.json"
+    assert pipeline("evaluate", "--checkpoint", name, "--data", tmp_path / "rural", "--json", out) == 0
+    assert json.loads(out.read_text())["images"] == 3
+
+
+def test_another_base_is_refused(adapted, base) -> None:
+    _, path = adapted
+    torch.manual_seed(1)
+    save_checkpoint(base, create_model("b0", 4).state_dict(), read_meta(base))
+    with pytest.raises(InputError, match="needs another street"):
+        load_checkpoint(path)
+    base.unlink()
+    with pytest.raises(InputError, match="no checkpoint 'street'"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", ["../zoo/street", "/etc/passwd", "", ".."])
+def test_a_base_is_a_name(adapted, name: str) -> None:
+    _, path = adapted
+    _rewrite(path, base={"name": name, "sha256": "0" * 64})
+    with pytest.raises(InputError, match="base does not fit"):
+        load_checkpoint(path)
+
+
+def test_added_or_missing_tensors_are_refused(adapted) -> None:
+    _, path = adapted
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        header = file.metadata()
+    save_file({**tensors, "backbone.input_stem.op_list.0.conv.weight": torch.zeros(8, 3, 3, 3)}, path, header)
+    with pytest.raises(InputError, match="not what its method adds"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--method", "prompt"), "unknown method"),
+        (("--head", "none"), "unknown head"),
+        (("--checkpoint", "nowhere"), "no checkpoint"),
+        (("--checkpoint", "zoo/street"), "is a path"),
+        (("--bottleneck", "0"), "bottleneck"),
+    ],
+)
+def test_wrong_use_is_one_line(pipeline, make_data, recipe, base, capsys, arguments, says) -> None:
+    command = ("adapt", "--checkpoint", "street", "--data", make_data("rural"), "--recipe", recipe)
+    assert pipeline(*command, *arguments) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1 and not Path("runs").exists()
+
+
+def test_a_domain_is_no_base(adapted, pipeline, recipe, tmp_path, capsys) -> None:
+    name, _ = adapted
+    command = ("adapt", "--checkpoint", name, "--data", tmp_path / "rural", "--recipe", recipe)
+    assert pipeline(*command) == 2
+    assert "is a domain itself" in capsys.readouterr().err
+
+
+def _rewrite(path: Path, **changes: object) -> None:
+    """The same tensors with another description."""
+    with safe_open(path, "pt") as file:
+        meta = json.loads(file.metadata()[KEY])
+    save_file(load_file(path), path, {KEY: json.dumps({**meta, **changes})})
