@@ -16,6 +16,8 @@ RUN     ?= $(basename $(notdir $(RECIPE)))
 TARGET  ?= onnxruntime
 PRECISION ?= fp32
 THREADS ?= 2
+METHOD  ?= adapter
+DOMAIN  ?=
 SIZE    ?=
 SET     ?=
 COMPARE ?= demo-softmax
@@ -32,7 +34,7 @@ BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
 OUT     ?= runs/report
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup system demo data train evaluate publish calibrate export list bench report device benchmark attention readme test test-all lint clean
+.PHONY: help setup system demo data train adapt evaluate publish calibrate export list bench report device benchmark attention readme test test-all lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
@@ -41,6 +43,7 @@ help:  ## print this text
 	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) NAME=$(NAME) DATA=$(DATA) SPLIT=$(SPLIT)"
 	@echo "  TARGET=$(TARGET) PRECISION=$(PRECISION) SIZE=$(SIZE) THREADS=$(THREADS)"
 	@echo "  BUNDLE=$(BUNDLE) DEVICE=$(DEVICE) (ssh://user@host ...)"
+	@echo "  METHOD=$(METHOD) DOMAIN=$(DOMAIN) (adapt)"
 	@echo "  COMPARE=$(COMPARE) IMAGE=$(IMAGE) AT='Y,X ...' (attention: twin, picture, queries)"
 	@echo "  OUT=$(OUT) SET='key=value ...' (recipe settings)"
 	@echo "  TORCH=$(TORCH) (cpu | cuda: which PyTorch build setup installs)  DEMO=$(DEMO) (full | tiny)"
@@ -74,6 +77,9 @@ data: $(READY)  ## make the synthetic street scenes (data/synthetic)
 
 train: $(READY)  ## train RECIPE on DATA into runs/RUN
 	$(PY) -m pipeline train --recipe $(RECIPE) --data $(DATA) --run $(RUN) $(foreach s,$(SET) $(TINY),--set $(s))
+
+adapt: $(READY)  ## add a domain to the base RUN, from DATA, by METHOD
+	$(PY) -m pipeline adapt --checkpoint $(RUN) --data $(DATA) --method $(METHOD) $(if $(DOMAIN),--domain $(DOMAIN)) $(foreach s,$(SET),--set $(s))
 
 evaluate: $(READY)  ## mIoU of the checkpoint RUN on DATA's SPLIT
 	$(PY) -m pipeline evaluate --checkpoint $(RUN) --data $(DATA) --split $(SPLIT)
