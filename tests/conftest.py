@@ -50,6 +50,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
+    for name in ("pyproject.toml", "constraints.txt"):
+        os.utime(target / name, (0, 0))  # or make would install this copy into the environment
     return target
 
 
