@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +87,9 @@ class Job:
     @property
     def model_spec(self) -> dict[str, Any]:
         """The model as a checkpoint describes it (`CheckpointMeta.model`)."""
-        wanted = dataclasses.asdict(self.recipe.model) | {"classes": self.classes}
+        wanted = asdict(self.recipe.model) | {"classes": self.classes}
         del wanted["init"]
-        how = dataclasses.asdict(self.recipe.adapt)
+        how = asdict(self.recipe.adapt)
         return wanted | ({"adaptation": how} if how.pop("base") else {})
 
     def keep_notes(self, notes: dict[str, Any]) -> None:
