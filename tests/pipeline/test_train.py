@@ -234,7 +234,7 @@ def test_an_unknown_key_and_a_wrong_command_exit_2(pipeline, recipe, capsys) -> 
     assert pipeline("train", "--recipe", recipe, "--set", "train.speed=9") == 2
     assert "train.speed" in capsys.readouterr().err
     assert pipeline("trian") == 2
-    assert "prepare, import, summary, attention, train, evaluate" in capsys.readouterr().err
+    assert "prepare, import, summary, attention, train, adapt, evaluate" in capsys.readouterr().err
     assert pipeline("train") == 2
     assert "--recipe" in capsys.readouterr().err
 
