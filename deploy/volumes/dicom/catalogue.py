@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.errors import InputError
-from deploy.volumes.dicom.header import SLICE_TAGS, read_header, text
+from deploy.volumes.dicom.header import SLICE_TAGS, read_header, reading, text
 from deploy.volumes.dicom.series import Series, SliceHeader
 from deploy.volumes.dicom.structures import LABEL_KINDS
 
@@ -76,30 +76,36 @@ def read_catalogue(path: Path) -> Catalogue:
         InputError: a damaged file, or one that claims by its name to be DICOM and is not.
     """
     slices: dict[str, list[SliceHeader]] = {}
-    labels, left_out = [], {}
+    labels: list[Path] = []
+    left_out: dict[str, str] = {}
     for file in files_in(path.parent if path.is_file() else path):
-        if not is_dicom(file):
-            if file.suffix.lower() == ".dcm":
-                raise InputError(f"{file} is no DICOM file", expected="DICM at byte 128", fix="remove it")
-            continue
-        header = read_header(file, SLICE_TAGS)
-        kind = text(header, "SOPClassUID") or text(header.file_meta, "MediaStorageSOPClassUID")
-        if kind == DIRECTORY:
-            continue
-        if not text(header, "SOPClassUID"):
-            raise InputError(
-                f"{file} is cut off or damaged", got="no SOPClassUID", expected="a complete file"
-            )
-        if kind in LABEL_KINDS:
-            labels.append(file)
-        elif reason := _no_ct(header, kind):
-            left_out[text(header, "SeriesInstanceUID")] = f"{file}: {reason}"
-        else:
-            one = SliceHeader.of(file, header)
-            slices.setdefault(one.series, []).append(one)
+        if is_dicom(file):
+            with reading(file):
+                _sort(file, slices, labels, left_out)
+        elif file.suffix.lower() == ".dcm":
+            raise InputError(f"{file} is no DICOM file", expected="DICM at byte 128", fix="remove it")
     only = text(read_header(path, SLICE_TAGS), "SeriesInstanceUID") if path.is_file() else None
     found = [Series(uid, tuple(headers)) for uid, headers in sorted(slices.items()) if only in (None, uid)]
     return Catalogue(path, tuple(found), tuple(labels), tuple(left_out.values()))
+
+
+def _sort(
+    file: Path, slices: dict[str, list[SliceHeader]], labels: list[Path], left_out: dict[str, str]
+) -> None:
+    """Put one file where it belongs."""
+    header = read_header(file, SLICE_TAGS)
+    kind = text(header, "SOPClassUID")
+    if not kind and text(header.file_meta, "MediaStorageSOPClassUID") == DIRECTORY:
+        return
+    if not kind:
+        raise InputError(f"{file} is cut off or damaged", got="no SOPClassUID", expected="a complete file")
+    if kind in LABEL_KINDS:
+        labels.append(file)
+    elif reason := _no_ct(header, kind):
+        left_out[text(header, "SeriesInstanceUID")] = f"{file}: {reason}"
+    else:
+        one = SliceHeader.of(file, header)
+        slices.setdefault(one.series, []).append(one)
 
 
 def _no_ct(header: Any, kind: str) -> str | None:

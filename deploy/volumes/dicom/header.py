@@ -5,13 +5,12 @@ Refuses to know what the attributes mean. Deflated files are refused: they unpac
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from deploy.errors import InputError
+from deploy import foreign
 
 MAX_BYTES = 2 << 30
 SLICE_TAGS = (
@@ -50,18 +49,9 @@ def read_header(path: Path, tags: Sequence[str] | None = None) -> Any:
         return pydicom.dcmread(path, stop_before_pixels=True, specific_tags=list(tags) if tags else None)
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turns whatever a damaged file makes pydicom raise into one error, and keeps its warnings to itself."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except InputError:
-        raise
-    except Exception as error:  # parsers of hostile bytes raise anything
-        got = f"{type(error).__name__}: {error}"
-        raise InputError(f"{path} cannot be read", got=got, expected="a complete DICOM file") from error
+def reading(path: Path) -> AbstractContextManager[None]:
+    """Around everything that touches a dataset of `path`: values are parsed when they are asked for."""
+    return foreign.reading(path, "DICOM")
 
 
 def text(dataset: Any, name: str) -> str:

@@ -46,21 +46,21 @@ def masks(path: Path, header: Any, series: Series) -> Iterator[tuple[str, Mask]]
     """
     import highdicom
 
-    if (int(header.Rows), int(header.Columns)) != series.shape[1:]:
-        got, expected = f"{header.Rows}x{header.Columns}", "x".join(map(str, series.shape[1:]))
-        raise InputError(f"{path}: another grid than its series", got, expected)
     with reading(path):
+        size = (int(header.Rows), int(header.Columns))
         file = highdicom.seg.segread(path)
+        segments = [(int(s.SegmentNumber), text(s, "SegmentLabel")) for s in file.SegmentSequence]
+        if size != series.shape[1:]:
+            raise InputError(f"{path}: another grid than its series", size, series.shape[1:])
         places = [_slice_of(file, frame, series, path) for frame in range(int(file.NumberOfFrames))]
-    for segment in header.SegmentSequence:
-        number = int(segment.SegmentNumber)
+    for number, label in segments:
         mask = np.zeros(series.shape, np.bool_)
         with reading(path):
             for frame, index in enumerate(places):
                 if _segment_of(file, frame) in (number, None):
                     pixels = file.get_stored_frame(frame + 1)
                     mask[index] |= pixels == number if _numbered(file) else pixels > _full(file) / 2
-        yield text(segment, "SegmentLabel"), mask
+        yield label, mask
 
 
 def write(series: Series, labels: Labels, names: Sequence[str], folder: Path, model: str) -> Path:

@@ -64,7 +64,8 @@ def masks(path: Path, series: Series) -> Iterator[tuple[str, Mask]]:
 
 def _open(path: Path) -> tuple[Any, ModuleType]:
     header = read_header(path)
-    kind = text(header, "SOPClassUID")
+    with reading(path):
+        kind = text(header, "SOPClassUID")
     if kind not in LABEL_KINDS:
-        raise InputError(f"{path} is no label file", text(header, "Modality"), "a DICOM SEG or an RTSTRUCT")
+        raise InputError(f"{path} is no label file", expected="a DICOM SEG or an RTSTRUCT")
     return header, LABEL_KINDS[kind]

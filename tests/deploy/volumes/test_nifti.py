@@ -124,6 +124,13 @@ def test_rubbish_is_one_error(tmp_path: Path, data: bytes, suffix: str) -> None:
         find_scans(path)[0].read()
 
 
+def test_a_truncated_file_is_one_error(tmp_path: Path, ramp: Ramp) -> None:
+    path = _save(tmp_path / "x.nii", ramp())
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"x\.nii is truncated"):
+        find_scans(path)[0].read()
+
+
 def test_labels_must_be_of_the_volume(tmp_path: Path, ramp: Ramp) -> None:
     _save(tmp_path / "ct.nii", ramp())
     (scan,) = find(tmp_path)
