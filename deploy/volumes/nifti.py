@@ -197,7 +197,7 @@ def _length(header: Any, path: Path) -> int:
             got=f"voxels of {bits} bits at byte {offset:g}",
             expected="8 to 128 bits, after the header",
         )
-    return int(offset) + int(np.prod(shape, dtype=np.int64)) * bits // 8
+    return int(offset + np.prod(shape, dtype=np.int64) * bits // 8)
 
 
 def _check(image: Any, path: Path) -> None:
