@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from queue import SimpleQueue
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import cv2
@@ -25,9 +27,11 @@ from deploy.overlap import Flow
 from deploy.postprocess import overlay
 from deploy.preprocess import Image
 from deploy.progress import Bar
+from deploy.runtimes import default_threads
 from deploy.segmenter import Segmenter
 
 SUFFIXES = (".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm")
+MOST_STREAMS = 4
 STAGES = ("decode", "preprocess", "inference", "overlay", "encode")
 
 
@@ -48,35 +52,37 @@ def is_video(path: Path) -> bool:
 def run(bundle: Bundle, args: argparse.Namespace) -> int:
     """The command, for an input that is a video."""
     target = args.out / "overlays" / f"{args.input.stem}.mp4"
-    with Segmenter(bundle, args.threads) as segmenter:
-        result = run_video(segmenter, args.input, target, args.opacity)
+    threads = streams(args.threads or default_threads())
+    with ExitStack() as stack:
+        networks = [stack.enter_context(Segmenter(bundle, count)) for count in threads]
+        result = run_video(networks, args.input, target, args.opacity)
     stages = ", ".join(f"{name} {value:.1f}" for name, value in result.stages_ms.items())
     print(f"{result.frames} frames, {result.fps:.1f} frames/s ({stages} ms, overlapping) -> {target}")
     return 0
 
 
-def run_video(segmenter: Segmenter, source: Path, target: Path, opacity: float) -> VideoResult:
+def streams(threads: int) -> list[int]:
+    """Threads of each of up to four networks that work on frames side by side.
+
+    One network of all threads waits at every layer for its slowest thread, which the other stages slow down.
+    """
+    count = max(n for n in range(1, MOST_STREAMS + 1) if threads % n == 0)
+    return [threads // count] * count
+
+
+def run_video(networks: Sequence[Segmenter], source: Path, target: Path, opacity: float) -> VideoResult:
     """Segment every frame of `source` and write the overlays to `target`, which appears when it is complete.
 
     Raises:
         InputError: a file that is no video, or a place that cannot be written. KeyboardInterrupt.
     """
-    classes = segmenter.bundle.manifest.classes
-
-    def prepare(image: Image) -> Any:
-        return image, segmenter.prepare(image)
-
-    def infer(pair: Any) -> Any:
-        return pair[0], segmenter.session.run(pair[1])
-
-    def paint(pair: Any) -> Image:
-        labels = segmenter.finish(pair[1], pair[0].shape[:2])
-        return np.asarray(
-            cv2.cvtColor(overlay(pair[0], labels, classes, opacity), cv2.COLOR_RGB2BGR), np.uint8
-        )
-
-    with _reader(source) as (video, size, fps), _writer(target, size, fps) as writer:
-        flow = Flow(_frames(video, source, size), [prepare, infer, paint, writer.write])
+    with (
+        _reader(source) as (video, size, fps),
+        _writer(target, size, fps) as writer,
+        ThreadPoolExecutor(len(networks)) as pool,
+    ):
+        chain = Chain(networks, pool, opacity)
+        flow = Flow(_frames(video, source, size), [*chain.stages, writer.write])
         start, done = perf_counter(), 0
         with Bar("run", max(1.0, video.get(cv2.CAP_PROP_FRAME_COUNT))) as bar:
             for _ in flow:
@@ -85,7 +91,47 @@ def run_video(segmenter: Segmenter, source: Path, target: Path, opacity: float) 
         taken_s = perf_counter() - start
         if not done:
             raise InputError(f"{source} holds no frame that can be decoded", fix="convert it to MP4")
-    return VideoResult(done, done / taken_s, _means(flow.busy_ns, done))
+    decode, prepare, _, _, paint, encode = flow.busy_ns
+    return VideoResult(
+        done, done / taken_s, _means((decode, prepare, sum(chain.inference_ns), paint, encode), done)
+    )
+
+
+class Chain:
+    """The stages between decoding and encoding; frames stay in order, whichever network is done first."""
+
+    def __init__(self, networks: Sequence[Segmenter], pool: ThreadPoolExecutor, opacity: float) -> None:
+        self.inference_ns: list[int] = []
+        self.stages: list[Callable[[Any], Any]] = [self._prepare, self._submit, self._wait, self._paint]
+        self._free: SimpleQueue[Segmenter] = SimpleQueue()
+        self._any, self._pool, self._opacity = networks[0], pool, opacity
+        for network in networks:
+            self._free.put(network)
+
+    def _prepare(self, image: Image) -> tuple[Image, Any]:
+        return image, self._any.prepare(image)
+
+    def _submit(self, pair: tuple[Image, Any]) -> tuple[Image, Future[Any]]:
+        return pair[0], self._pool.submit(self._infer, pair[1])
+
+    def _infer(self, array: Any) -> Any:
+        network = self._free.get()
+        try:
+            start = perf_counter_ns()
+            output = network.session.run(array)
+            self.inference_ns.append(perf_counter_ns() - start)
+            return output
+        finally:
+            self._free.put(network)
+
+    def _wait(self, pair: tuple[Image, Future[Any]]) -> tuple[Image, Any]:
+        return pair[0], pair[1].result()
+
+    def _paint(self, pair: tuple[Image, Any]) -> Image:
+        image, output = pair
+        labels = self._any.finish(output, (image.shape[0], image.shape[1]))
+        picture = overlay(image, labels, self._any.bundle.manifest.classes, self._opacity)
+        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), np.uint8)
 
 
 def _means(busy_ns: Sequence[int], frames: int) -> dict[str, float]:

@@ -106,7 +106,8 @@ class Device:
             ConnectionLost: gone for good; the job runs on. GateError: the job failed or was killed.
         """
         while (state := self._poll(job))["state"] == "running":
-            self.show(_line(state))
+            if line := _line(state):
+                self.show(line)
             time.sleep(_POLL_S)
         if state["state"] == "killed":
             raise GateError(

@@ -14,7 +14,7 @@ from deploy.bundle import Bundle
 from deploy.errors import InputError
 from deploy.options import Parser
 from deploy.segmenter import Segmenter
-from deploy.video import STAGES, is_video, run_video
+from deploy.video import STAGES, is_video, run_video, streams
 
 from .conftest import COLOURS, SIZE
 
@@ -49,7 +49,7 @@ def _run(*arguments: object) -> int:
 
 
 def test_every_frame_in_order(tiny_bundle: Bundle, clip: Path, tmp_path: Path, capsys: Any) -> None:
-    assert _run(tiny_bundle.root, clip, "--out", tmp_path, "--opacity", 1, "--threads", 1) == 0
+    assert _run(tiny_bundle.root, clip, "--out", tmp_path, "--opacity", 1, "--threads", 3) == 0
     frames = _read(tmp_path / "overlays" / "a clip.mp4")
     assert len(frames) == FRAMES and frames[0].shape == (2 * SIZE[0], 2 * SIZE[1], 3)
     for number, frame in enumerate(frames):
@@ -60,10 +60,17 @@ def test_every_frame_in_order(tiny_bundle: Bundle, clip: Path, tmp_path: Path, c
 
 
 def test_stage_times_add_up_to_more_than_nothing(tiny_bundle: Bundle, clip: Path, tmp_path: Path) -> None:
-    with Segmenter(tiny_bundle, 1) as segmenter:
-        result = run_video(segmenter, clip, tmp_path / "o.mp4", 0.5)
+    with Segmenter(tiny_bundle, 1) as one, Segmenter(tiny_bundle, 1) as other:
+        result = run_video([one, other], clip, tmp_path / "o.mp4", 0.5)
     assert tuple(result.stages_ms) == STAGES and all(value > 0 for value in result.stages_ms.values())
     assert result.frames == FRAMES and result.fps > 0
+
+
+@pytest.mark.parametrize(
+    ("threads", "expected"), [(1, [1]), (2, [1, 1]), (8, [2] * 4), (6, [2] * 3), (7, [7])]
+)
+def test_threads_are_shared_by_networks_side_by_side(threads: int, expected: list[int]) -> None:
+    assert streams(threads) == expected
 
 
 def test_damaged_videos_are_said_and_leave_nothing(tiny_bundle: Bundle, clip: Path, tmp_path: Path) -> None:
