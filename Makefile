@@ -34,7 +34,7 @@ BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
 OUT     ?= runs/report
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup system demo data train adapt evaluate publish calibrate export list bench report device benchmark attention readme test test-all lint clean
+.PHONY: help setup system demo data train adapt evaluate publish calibrate export export-all list bench report device benchmark attention readme test test-all lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
@@ -92,6 +92,10 @@ calibrate: $(READY)  ## choose calibration images for RUN from DATA's train spli
 
 export: $(READY)  ## build and prove a bundle of RUN for TARGET and PRECISION
 	$(PY) -m export build --checkpoint $(RUN) --target $(TARGET) --precision $(PRECISION) $(SIZE_OPTION) --data $(DATA) --split $(SPLIT) --out $(BUNDLE)
+
+# The README's matrix is made from these reports: OUT=reports stores one there.
+export-all: calibrate  ## every available target in every precision of RUN, proven and timed, as one table
+	$(PY) -m export all --checkpoint $(RUN) $(SIZE_OPTION) --data $(DATA) --split $(SPLIT) --threads $(THREADS) --json $(OUT)/targets_$(RUN).json
 
 list: $(READY)  ## every export target, available here or not, and why
 	$(PY) -m export list

@@ -6,9 +6,10 @@ Refuses to know how frames are timed. Images are decoded one at a time, so memor
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
@@ -70,7 +71,8 @@ class GoldenFrames:
         if bundle.manifest.golden is None:
             self._images = [np.random.default_rng(0).integers(0, 256, (*rule.size, 3), np.uint8)]
         else:
-            self._images = [_as_frame(array, rule) for array in bundle.golden()[0]]
+            layout = bundle.manifest.inputs[0].layout
+            self._images = [_as_frame(array, layout, rule) for array in bundle.golden()[0]]
 
     def __len__(self) -> int:
         return len(self._images)
@@ -88,9 +90,10 @@ def open_frames(bundle: Bundle, data: Path | None, split: str) -> Frames:
     return SplitFrames(bundle, data, split) if data else GoldenFrames(bundle)
 
 
-def _as_frame(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], rule: Preprocess) -> Image:
+def _as_frame(array: npt.NDArray[Any], layout: str, rule: Preprocess) -> Image:
     if rule.in_graph:
         return np.asarray(array, np.uint8)
-    values = np.moveaxis(np.asarray(array, np.float32), 0, 2) * np.array(rule.std, np.float32)
+    planes = np.asarray(array, np.float32)
+    values = (planes if layout == "NHWC" else np.moveaxis(planes, 0, 2)) * np.array(rule.std, np.float32)
     values += np.array(rule.mean, np.float32)
     return np.asarray(np.clip(np.rint(values * 255), 0, 255), np.uint8)

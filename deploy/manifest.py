@@ -249,8 +249,8 @@ def _check_preprocess(manifest: Manifest, where: str) -> None:
     rule, spec = manifest.preprocess, manifest.inputs[0]
     sides = spec.shape[1:3] if spec.layout == "NHWC" else spec.shape[2:4]
     channels = spec.shape[3] if spec.layout == "NHWC" else spec.shape[1]
-    if spec.layout == "NHW" or channels != 3 or spec.shape[0] != 1:
-        expected = "one RGB frame, (1, H, W, 3) or (1, 3, H, W)"
+    if spec.layout == "NHW" or channels != 3 or spec.shape[0] != manifest.outputs[0].shape[0]:
+        expected = "RGB frames, (B, H, W, 3) or (B, 3, H, W), as many as the output has"
         raise InputError(f"{where}: input {spec.name}", got=f"{spec.layout} {spec.shape}", expected=expected)
     if rule.size != sides:
         raise InputError(f"{where}: preprocess.size", got=rule.size, expected=f"the input's {sides}")

@@ -73,13 +73,15 @@ def replay_golden(bundle: Bundle, threads: int | None = None, open_with: Opener 
     """
     import numpy as np
 
+    from deploy.batches import group_size
     from deploy.postprocess import channels_first
     from deploy.runtimes import open_session
 
     inputs, references = bundle.golden()
     session = (open_with or open_session)(bundle, threads)
     try:
-        outputs = np.concatenate([session.run(sample[None]) for sample in inputs])
+        groups = range(0, len(inputs), size := group_size(bundle.manifest))
+        outputs = np.concatenate([session.run(inputs[start : start + size]) for start in groups])
     finally:
         session.close()
     spec = bundle.manifest.outputs[0]

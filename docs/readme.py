@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import benchmark_tables  # beside this file
+import target_tables  # beside this file
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -75,6 +76,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "benchmark_scaling": benchmark_tables.scaling,
     "attention": benchmark_tables.attention,
     "benchmark_operators": benchmark_tables.operators,
+    "targets": target_tables.matrix,
     "tree": tree,
 }
 

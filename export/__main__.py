@@ -13,6 +13,7 @@ COMMANDS = {
         "export.build",
         "build a bundle for a target, and prove that it computes the checkpoint's masks",
     ),
+    "all": ("export.everything", "every available target in every precision, each proven, as one table"),
 }
 
 

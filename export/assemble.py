@@ -6,7 +6,9 @@ command line, and whether the work is needed at all (`export/record.py`).
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,12 +20,11 @@ from deploy.errors import GateError
 from deploy.runtimes import Opener, open_session
 from deploy.verify import replay_golden, shortfall
 from export import package, parity
-from export.graphrules import check_graph
+from export.graphrules import check_graph, network_parts
 from export.order import Order
 from export.record import to_bytes
 from export.targets import BuildContext, Target
 from pipeline.artifact import DONE, Stage
-from pipeline.models.attention import MultiScaleAttention
 from pipeline.models.checkpoints import load_checkpoint
 from pipeline.models.labelmap import LabelMapper
 
@@ -48,7 +49,7 @@ def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
         files = _build(order, net, manifest, Path(scratch))
         artifact = write_bundle(Path(scratch, "candidate"), manifest, files)
         answers = parity.ask_checkpoint(model, rule, order.final, order.pictures)
-        result = _prove(order, artifact, _cut(order, net, artifact, Path(scratch)), answers)
+        result = _prove(order, artifact, _cut(order, net, manifest, files, Path(scratch)), answers)
         golden, arrays = package.make_golden(manifest, answers, result, order.pictures, order.budget)
         complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
         contents: dict[str, Path | bytes] = {**files, package.GOLDEN_FILE: arrays, DONE: to_bytes(stage)}
@@ -68,10 +69,10 @@ def _build(order: Order, net: LabelMapper, manifest: Manifest, scratch: Path) ->
         spec, rule = manifest.inputs[0], manifest.preprocess
         calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
     context = BuildContext(order.precision, _folder(scratch, "artifact"), order.shape, calibration)
-    with Console(stderr=True).status(f"exporting {order}"):
+    # converters print what they do; stdout belongs to the command's own result
+    with Console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):
         files = order.target.build(net, context)
-    cores = [module.core for module in net.modules() if isinstance(module, MultiScaleAttention)]
-    check_graph(order.target.count_ops(files), order.target.RULES, cores, str(order))
+    check_graph(order.target.count_ops(files), order.target.RULES, network_parts(net), str(order))
     return files
 
 
@@ -84,14 +85,15 @@ def _prove(
     return result
 
 
-def _cut(order: Order, net: LabelMapper, artifact: Bundle, scratch: Path) -> Bundle | None:
+def _cut(
+    order: Order, net: LabelMapper, manifest: Manifest, files: Mapping[str, Path], scratch: Path
+) -> Bundle | None:
     """The same artifact ending at its logits, where its own output is labels and the target can show them."""
     if net.output == "logits" or not hasattr(order.target, "expose_logits"):
         return None
-    files = {entry.path: artifact.path(entry) for entry in artifact.manifest.files}
     shown = order.target.expose_logits(files, net, _folder(scratch, "cut"))
-    manifest = package.ending_at_logits(artifact.manifest, net, order.target, order.shape)
-    return write_bundle(scratch / "logits", manifest, shown)
+    cut = package.ending_at_logits(manifest, net, order.target, order.shape)
+    return write_bundle(scratch / "logits", cut, shown)
 
 
 def _replay(bundle: Bundle, open_with: Opener) -> None:

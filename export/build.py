@@ -15,6 +15,7 @@ from deploy.options import add_json, count, parse_size
 from export.targets import ask, find
 
 if TYPE_CHECKING:
+    from export.order import Order
     from export.pictures import Pictures
     from export.source import Source
 
@@ -23,12 +24,9 @@ BUNDLES = Path("bundles")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m export build`."""
-    parser.add_argument("--checkpoint", required=True, metavar="RUN", help="a run, a zoo name, or a file")
     parser.add_argument("--target", required=True, help="see `python -m export list`")
     parser.add_argument("--precision", default="fp32", help="one of the target's (default fp32)")
-    parser.add_argument(
-        "--size", type=parse_size, metavar="HxW", help="input size, height first (default: the training's)"
-    )
+    add_source(parser)
     parser.add_argument(
         "--input",
         help="uint8: RGB frame [1,H,W,3]; float: normalised [1,3,H,W] (default: the target's first)",
@@ -38,19 +36,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--batch", type=count, default=1, metavar="N", help="frames a call (default 1)")
     parser.add_argument("--dynamic", action="store_true", help="any number of frames a call")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="the bundle's folder (default below bundles/)"
+    )
+    add_json(parser)
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """What is built, and what it is compared on, whatever the target."""
+    parser.add_argument("--checkpoint", required=True, metavar="RUN", help="a run, a zoo name, or a file")
+    parser.add_argument(
+        "--size", type=parse_size, metavar="HxW", help="input size, height first (default: the training's)"
+    )
     parser.add_argument("--final", default="bicubic", help="last upsampling: bicubic or bilinear")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="labelled folder to compare on, 32 images of it"
     )
+    parser.add_argument("--split", default="val", help="of --data (default val)")
     parser.add_argument(
         "--calibration", type=Path, metavar="FILE", help="images for int8 (default runs/RUN/calibration.json)"
     )
-    parser.add_argument("--split", default="val", help="of --data (default val)")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="the bundle's folder (default below bundles/)"
-    )
     parser.add_argument("--force", action="store_true", help="build again even if nothing changed")
-    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,19 +65,12 @@ def run(args: argparse.Namespace) -> int:
     from deploy.manifest import manifest_to_json
     from export import record, summary
     from export.assemble import assemble
-    from export.calibration_images import find_calibration
-    from export.order import Order
     from export.source import read_source
 
-    target = find(args.target, args.precision)
-    shape = ask(target, args.input, args.output, args.batch, args.dynamic)
     source = read_source(args.checkpoint, args.size)
-    calibration = None
-    if args.precision in target.SUPPORT.calibrated:
-        calibration = find_calibration(args.calibration, args.data, source, args.precision)
     out = args.out or BUNDLES / default_name(args, source)
-    with _pictures(args, source) as pictures:
-        order = Order(source, target, args.precision, shape, args.final, pictures, calibration)
+    with open_pictures(args, source) as pictures:
+        order = order_of(args, source, pictures)
         stage = record.stage_of(order)
         bundle, how = (None, "built") if args.force else record.look_up(out, stage)
         bundle = bundle or assemble(order, stage, out)
@@ -82,13 +81,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def order_of(args: argparse.Namespace, source: Source, pictures: Pictures) -> Order:
+    """The order that a command line gives.
+
+    Raises:
+        InputError: an unknown or unavailable target, an option it does not support, no calibration images.
+    """
+    from export.calibration_images import find_calibration
+    from export.order import Order
+
+    target = find(args.target, args.precision)
+    shape = ask(target, args.input, args.output, args.batch, args.dynamic)
+    calibration = None
+    if args.precision in target.SUPPORT.calibrated:
+        calibration = find_calibration(args.calibration, args.data, source, args.precision)
+    return Order(source, target, args.precision, shape, args.final, pictures, calibration)
+
+
 def default_name(args: argparse.Namespace, source: Source) -> str:
     """`<run>-<target>-<precision>-<HxW>`."""
     height, width = source.preprocess.size
     return f"{source.name}-{args.target}-{args.precision}-{height}x{width}"
 
 
-def _pictures(args: argparse.Namespace, source: Source) -> AbstractContextManager[Pictures]:
+def open_pictures(args: argparse.Namespace, source: Source) -> AbstractContextManager[Pictures]:
     """What to compare on: --data, else the run's own images, else drawn scenes."""
     from export import pictures
     from pipeline.models.checkpoints import checkpoint_samples

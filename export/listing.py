@@ -42,12 +42,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("target", "available", "precisions", "artifact", "proof")
+    """One line a target; not a table, whose columns would break long reasons."""
     for row in rows:
-        available = "yes" if row["available"] else "no"
-        precisions = ", ".join(row["precisions"]) or "-"
-        table.add_row(row["target"], available, precisions, row["artifact"] or "-", row["proof"])
-    Console().print(table)
+        artifact, precisions = row["artifact"] or "-", ", ".join(row["precisions"]) or "-"
+        print(f"{row['target']:<12} {artifact:<12} {precisions:<30} {row['proof']}")

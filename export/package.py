@@ -27,6 +27,7 @@ from export.parity import Answer, Comparison
 from export.pictures import Pictures
 from export.source import Source
 from export.targets import Budget, Shape, Target
+from export.trace import ONE_FRAME
 from pipeline.artifact import git_commit
 from pipeline.models.labelmap import LabelMapper
 from pipeline.models.upsample import stage_size
@@ -34,11 +35,10 @@ from pipeline.models.upsample import stage_size
 GOLDEN_FILE = "golden.npz"
 GOLDEN_IMAGES = 2
 TOOLS = ("edgeseg", "torch", "numpy", "opencv-python-headless")
-PLAIN = Shape("uint8", "labels")
 
 
 def describe(
-    source: Source, net: LabelMapper, target: Target, precision: str, name: str, shape: Shape = PLAIN
+    source: Source, net: LabelMapper, target: Target, precision: str, name: str, shape: Shape = ONE_FRAME
 ) -> Manifest:
     """The manifest of an artifact of which nothing is known yet but how it was built."""
     options: dict[str, str | int | float | bool]

@@ -18,13 +18,14 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
+from deploy.batches import group_size
 from deploy.bundle import Bundle
 from deploy.errors import GateError
 from deploy.labels import Pair, read_mask
 from deploy.manifest import Manifest, Preprocess
 from deploy.metrics import ConfusionMatrix
 from deploy.postprocess import channels_first, output_to_labels, to_frame_size
-from deploy.preprocess import normalise, pad_colour, prepare_input, resize_image
+from deploy.preprocess import Size, normalise, pad_colour, prepare_input, resize_image
 from deploy.progress import track
 from deploy.runtimes import Opener, default_threads, open_session
 from export.pictures import Pictures
@@ -149,21 +150,34 @@ def compare(
         GateError: logits that are not finite. InputError: an unreadable image or mask.
     """
     manifest = artifact.manifest
+    rule, spec = manifest.preprocess, manifest.inputs[0]
     result = Comparison(len(manifest.classes), pictures.ignore_index, pictures.masks)
     shows_logits = artifact if manifest.outputs[0].layout != "NHW" else cut
+    size = group_size(manifest)
+    groups = [pictures.pairs[start : start + size] for start in range(0, len(pictures.pairs), size)]
     with closing(open_with(artifact, None)) as session, _optional(shows_logits, open_with) as show_logits:
-        for pair in track(pictures.pairs, "artifact"):
-            image, answer = pictures.read(pair), answers[pair.stem]
-            frame = prepare_input(image, manifest.preprocess, manifest.inputs[0])
-            found = _labels(manifest, session.run(frame))
-            result.add_labels(pair.stem, answer.labels, found)
-            if show_logits:
-                result.add_logits(answer.logits, show_logits(frame))
-            if pictures.masks:
-                mask, size = read_mask(pair.mask), (image.shape[0], image.shape[1])
-                result.fp32.update(to_frame_size(answer.labels, manifest.preprocess, size), mask)
-                result.here.update(to_frame_size(found, manifest.preprocess, size), mask)
+        for group in track(groups, "artifact"):
+            images = [pictures.read(pair) for pair in group]
+            frames = np.concatenate([prepare_input(image, rule, spec) for image in images])
+            outputs = session.run(frames)
+            logits = show_logits(frames) if show_logits else None
+            for index, (pair, image) in enumerate(zip(group, images, strict=True)):
+                answer, found = answers[pair.stem], _labels(manifest, outputs[index : index + 1])
+                result.add_labels(pair.stem, answer.labels, found)
+                if logits is not None:
+                    result.add_logits(answer.logits, logits[index : index + 1])
+                if pictures.masks:
+                    _count(result, manifest, pair, (image.shape[0], image.shape[1]), answer.labels, found)
     return result
+
+
+def _count(
+    result: Comparison, manifest: Manifest, pair: Pair, size: Size, expected: Labels, found: Labels
+) -> None:
+    """Count one image's label maps against its mask, at the mask's own size."""
+    mask = read_mask(pair.mask)
+    result.fp32.update(to_frame_size(expected, manifest.preprocess, size), mask)
+    result.here.update(to_frame_size(found, manifest.preprocess, size), mask)
 
 
 def _labels(manifest: Manifest, output: npt.NDArray[Any]) -> Labels:

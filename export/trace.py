@@ -21,25 +21,33 @@ from torch import Tensor
 
 from deploy.errors import GateError
 from deploy.files import atomic_write_bytes
+from export.targets import Shape
 from pipeline.models.attention import MultiScaleAttention
 from pipeline.models.labelmap import LabelMapper
 from pipeline.models.upsample import stage_size
 
 OPSET = 20
 INPUT_NAME = "image"
+ONE_FRAME = Shape("uint8", "labels")
 _UNNEEDED = ("doc_string", "metadata_props")
 
 
-def to_onnx(net: LabelMapper, path: Path) -> Path:
+def to_onnx(net: LabelMapper, path: Path, shape: Shape = ONE_FRAME) -> Path:
     """Write `net` as ONNX with one input `image` and one output named after `net.output`; returns `path`.
+
+    Args:
+        shape: frames a call; its ends are the network's.
 
     Raises:
         GateError: the exported graph breaks one of the rules above.
     """
+    # an example of one frame would make the exporter take the number for a constant
+    frames = 2 if shape.dynamic else shape.batch
     with _quiet():
         program = torch.onnx.export(
             net,
-            (example_input(net),),
+            (example_input(net, frames),),
+            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},) if shape.dynamic else None,
             dynamo=True,
             opset_version=OPSET,
             input_names=[INPUT_NAME],
@@ -49,16 +57,30 @@ def to_onnx(net: LabelMapper, path: Path) -> Path:
     assert program is not None, "dynamo=True returns a program"
     model = program.model_proto
     strip(model)
-    check(model, net)
+    check(model, net, shape.dynamic)
     return write(model, path)
 
 
-def example_input(net: LabelMapper) -> Tensor:
-    """Zeros of the network's input: `[1, H, W, 3]` uint8 or `[1, 3, H, W]` float32."""
+def example_input(net: LabelMapper, batch: int = 1) -> Tensor:
+    """Zeros of the network's input: `[batch, H, W, 3]` uint8 or `[batch, 3, H, W]` float32."""
     height, width = net.size
     if net.input == "uint8":
-        return torch.zeros(1, height, width, 3, dtype=torch.uint8)
-    return torch.zeros(1, 3, height, width)
+        return torch.zeros(batch, height, width, 3, dtype=torch.uint8)
+    return torch.zeros(batch, 3, height, width)
+
+
+def to_torchscript(net: LabelMapper, path: Path) -> Path:
+    """Write `net` as TorchScript; returns `path`.
+
+    It is traced from torch.export's graph: there the sizes are numbers already, as the trace needs them.
+    """
+    with warnings.catch_warnings(), torch.inference_mode():
+        warnings.simplefilter("ignore")
+        example = example_input(net)
+        program = torch.export.export(net, (example,))
+        script = torch.jit.trace(program.module(), example, check_trace=False)  # type: ignore[no-untyped-call]
+        script.save(str(path))
+    return path
 
 
 def write(model: ModelProto, path: Path) -> Path:
@@ -77,8 +99,8 @@ def strip(message: object) -> None:
                 strip(part)
 
 
-def check(model: ModelProto, net: LabelMapper) -> None:
-    """Raise GateError unless the graph is valid, static, free of Resize, and guarded."""
+def check(model: ModelProto, net: LabelMapper, dynamic: bool = False) -> None:
+    """Raise GateError unless the graph is valid, static (but for the batch), free of Resize, and guarded."""
     inferred = infer(model)
     problems = [
         *(
@@ -86,7 +108,7 @@ def check(model: ModelProto, net: LabelMapper) -> None:
             for node in model.graph.node
             if node.op_type in ("Resize", "Upsample")
         ),
-        *(f"dynamic shape of {value.name}" for value in _values(inferred) if static_shape(value) is None),
+        *(f"dynamic shape of {name}" for name in _without_shape(inferred, dynamic)),
     ]
     expected = sum(isinstance(m, MultiScaleAttention) and m.core == "linear" for m in net.model.modules())
     found = len(guarded_divisions(model))
@@ -99,6 +121,17 @@ def check(model: ModelProto, net: LabelMapper) -> None:
             expected="no Resize, fixed sizes, max(denominator, eps) in each linear attention",
             fix="use the pinned torch and onnxscript",
         )
+
+
+def _without_shape(model: ModelProto, dynamic: bool) -> list[str]:
+    """Tensors without fixed sizes; of a dynamic graph only the ends are asked, and only behind the batch."""
+    if dynamic:
+        return [
+            value.name
+            for value in (*model.graph.input, *model.graph.output)
+            if not all((sides(value) or (0, 0))[1:])
+        ]
+    return [value.name for value in _values(model) if static_shape(value) is None]
 
 
 def infer(model: ModelProto) -> ModelProto:
@@ -116,9 +149,15 @@ def infer(model: ModelProto) -> ModelProto:
 
 def static_shape(value: ValueInfoProto) -> tuple[int, ...] | None:
     """A tensor's shape, or None where it has no shape or a dimension that is not a number."""
+    known = sides(value)
+    return known if known is not None and all(known) else None
+
+
+def sides(value: ValueInfoProto) -> tuple[int, ...] | None:
+    """A tensor's shape with 0 for a dimension that is not a number; None where it has no shape."""
     tensor = value.type.tensor_type
-    dimensions = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
-    return tuple(dimensions) if tensor.HasField("shape") and all(side > 0 for side in dimensions) else None
+    dimensions = tuple(dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim)
+    return dimensions if tensor.HasField("shape") else None
 
 
 def guarded_divisions(model: ModelProto) -> list[NodeProto]:
@@ -137,16 +176,18 @@ def guarded_divisions(model: ModelProto) -> list[NodeProto]:
 
 
 def cut_at_logits(path: Path, net: LabelMapper, out: Path) -> Path:
-    """The same graph ending at the head's logits: the last tensor `[1, C, ceil(H/8), ceil(W/8)]`.
+    """The same graph ending at the head's logits: the last tensor `[B, C, ceil(H/8), ceil(W/8)]`.
 
     It serves to measure errors of a label-map artifact in the artifact's own graph.
     """
     model = onnx.load(path)
-    shape = (1, net.model.classes, *stage_size(net.size, 8))
+    shape = (net.model.classes, *stage_size(net.size, 8))
     values = {value.name: value for value in _values(infer(model))}
     heads = [name for node in model.graph.node for name in node.output if name in values]
-    last = [name for name in heads if static_shape(values[name]) == shape][-1]
-    logits = onnx.helper.make_tensor_value_info("logits", values[last].type.tensor_type.elem_type, shape)
+    last = [name for name in heads if (sides(values[name]) or ())[1:] == shape][-1]
+    logits = onnx.ValueInfoProto()
+    logits.CopyFrom(values[last])
+    logits.name = "logits"
     model.graph.node.append(onnx.helper.make_node("Identity", [last], ["logits"]))
     del model.graph.output[:]
     model.graph.output.append(logits)

@@ -16,12 +16,16 @@ from typing import Any, Protocol, cast
 
 import numpy.typing as npt
 
+from deploy.batches import Batched
 from deploy.bundle import Bundle
 from deploy.errors import InputError
 
 
 class RuntimeSession(Protocol):
-    """A loaded network; its arrays are those of the manifest's first input and first output."""
+    """A loaded network; its arrays are those of the manifest's first input and first output.
+
+    What `open_session` returns takes any number of frames where the manifest says several or any.
+    """
 
     def __init__(self, bundle: Bundle, threads: int | None = None) -> None: ...
 
@@ -83,7 +87,8 @@ def open_session(bundle: Bundle, threads: int | None = None) -> RuntimeSession:
         raise InputError(
             f"{bundle.manifest.name}: {target.runtime} is too old here", found, expected, "update the runtime"
         )
-    return module.Session(bundle, threads)
+    session, size = module.Session(bundle, threads), bundle.manifest.inputs[0].shape[0]
+    return Batched(session, size) if size > 1 else session
 
 
 def _numbers(version: str) -> tuple[int, ...]:

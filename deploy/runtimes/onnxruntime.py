@@ -1,4 +1,4 @@
-"""ONNX Runtime: executes the bundle's one .onnx file on the CPU.
+"""ONNX Runtime: executes the bundle's one .onnx or .ort file on the CPU.
 
 Manifest options: `providers`, a comma-separated list of execution providers (default CPUExecutionProvider).
 Refuses to know images; arrays in, arrays out. Source: https://onnxruntime.ai (MIT).
@@ -46,7 +46,8 @@ class Session:
         options.intra_op_num_threads = threads or 0
         options.inter_op_num_threads = 1
         options.log_severity_level = _ERRORS_ONLY
-        model = bundle.model_file(".onnx")
+        own_format = any(entry.path.endswith(".ort") for entry in bundle.manifest.files)
+        model = bundle.model_file(".ort" if own_format else ".onnx")
         try:
             self._session = onnxruntime.InferenceSession(str(model), options, providers=_providers(bundle))
         except Exception as error:  # its exception classes share no public base
@@ -55,8 +56,9 @@ class Session:
             ) from error
         _require_active(self._session.get_providers(), _providers(bundle))
         self._input, self._output = bundle.manifest.inputs[0], bundle.manifest.outputs[0]
-        _compare(self._session.get_inputs(), self._input, model.name)
-        _compare(self._session.get_outputs(), self._output, model.name)
+        dynamic = bool(bundle.manifest.target.options.get("dynamic"))
+        _compare(self._session.get_inputs(), self._input, dynamic, model.name)
+        _compare(self._session.get_outputs(), self._output, dynamic, model.name)
 
     def run(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """One inference: array of the manifest's first input -> array of its first output."""
@@ -91,11 +93,12 @@ def _require_active(active: list[str], wanted: list[str]) -> None:
         raise InputError(f"execution provider {wanted[0]} does not start here", got=f"{active}", fix=fix)
 
 
-def _compare(nodes: Any, spec: TensorSpec, model: str) -> None:
+def _compare(nodes: Any, spec: TensorSpec, dynamic: bool, model: str) -> None:
     """The graph's signature must be the manifest's, or results would be garbage without an error."""
-    found = {node.name: (node.type, tuple(node.shape)) for node in nodes}
+    fixed = 1 if dynamic else 0  # axes from here on have the manifest's sizes; before it, any
+    found = {node.name: (node.type, tuple(node.shape)[fixed:]) for node in nodes}
     kind = {"float32": "float"}.get(spec.dtype, spec.dtype)
-    if found.get(spec.name) != (f"tensor({kind})", spec.shape):
+    if found.get(spec.name) != (f"tensor({kind})", spec.shape[fixed:]):
         expected = f"{spec.name}: tensor({kind}) {spec.shape}"
         raise InputError(
             f"{model} is not what bundle.json says", got=found, expected=expected, fix="export again"

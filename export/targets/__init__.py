@@ -121,7 +121,10 @@ class Target(Protocol):
         """Operators of a built artifact by type, as `RULES` names them."""
 
     def expose_logits(self, files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:
-        """The same artifact cut at the head's logits, for error figures. Optional: only where it is cheap."""
+        """The same artifact cut at the head's logits, for error figures. Optional: only where it is cheap.
+
+        `files`: as `build` wrote them, in its folder, with whatever it left beside them there.
+        """
 
     def adapt_manifest(self, manifest: Manifest) -> Manifest:
         """Optional: tensors that differ from the network's (layout, dtype), options of the runtime."""

@@ -93,3 +93,23 @@ def built(tmp_path_factory: pytest.TempPathFactory, scenes: DatasetInfo, make_mo
         assert run_cli(main) == 0
         bundle = load_bundle(home / "bundles" / "street-onnxruntime-fp32-75x93")
     return Built(run / "best.safetensors", model, bundle, home)
+
+
+@pytest.fixture(scope="session")
+def export_bundle(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Bundle]:
+    """export_bundle(target, precision, *options) -> the untrained run's bundle, built once."""
+    made: dict[tuple[str, ...], Bundle] = {}
+
+    def build(*words: str) -> Bundle:
+        if words not in made:
+            target, precision, *options = words
+            out = tmp_path_factory.mktemp("bundle") / f"{target}-{precision}"
+            command = ["export", "build", "--checkpoint", str(built.checkpoint), "--target", target]
+            command += ["--precision", precision, "--out", str(out), *options]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(sys, "argv", command)
+                assert run_cli(main) == 0
+            made[words] = load_bundle(out)
+        return made[words]
+
+    return build

@@ -147,15 +147,14 @@ def test_an_artifact_with_other_weights_is_refused_and_not_written(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--target", "toaster"], "unknown target | got toaster | expected one of onnxruntime"),
+        (["--target", "toaster"], "unknown target | got toaster | expected one of "),
         (["--precision", "int3"], "unknown precision for onnxruntime | got int3 | expected one of fp32"),
         (["--size", "360"], "HEIGHTxWIDTH"),
         (["--size", "0x480"], "HEIGHTxWIDTH"),
         (["--checkpoint", "no-such-run"], "no checkpoint 'no-such-run'"),
         (["--input", "float16"], "onnxruntime cannot build --input | got float16 | expected uint8 or float"),
         (["--output", "masks"], "onnxruntime cannot build --output | got masks | expected labels or logits"),
-        (["--batch", "2"], "onnxruntime cannot build --batch | got 2 | expected 1"),
-        (["--dynamic"], "onnxruntime cannot build --dynamic"),
+        (["--batch", "0"], "0"),
         (["--final", "nearest"], "unknown final interpolation"),
         (["--data", "nowhere"], "no data folder nowhere"),
         (["--bogus"], "--bogus"),

@@ -65,7 +65,7 @@ def test_list_as_json_has_all_that_the_table_has(capsys: pytest.CaptureFixture[s
         "target": "onnxruntime",
         "available": True,
         "reason": None,
-        "precisions": ["fp32"],
+        "precisions": ["fp32", "int8"],
         "artifact": ".onnx",
         "proof": "executed",
     }

@@ -1,0 +1,47 @@
+"""The README's matrix of targets: one table for each reports/targets_*.json, as `export all` stores them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+REPORTS = Path(__file__).resolve().parent.parent / "reports"
+HEAD = (
+    "| target | precision | proof | agreement | mIoU drop, points | MB | p50 ms here |",
+    "|---|---|---|---|---|---|---|",
+)
+
+
+def matrix() -> str:
+    """Every stored report, the model and what it was compared on above its table."""
+    reports = [json.loads(path.read_text()) for path in sorted(REPORTS.glob("targets_*.json"))]
+    return "\n\n".join(map(_table, reports)) if reports else "No report stored yet."
+
+
+def _table(report: dict[str, Any]) -> str:
+    model, (height, width) = report["model"], report["size"]
+    machine, threads = report["machine"], report["threads"]
+    where = f"timed on {machine['cpu_model']}, {threads} threads" if machine else "not timed"
+    title = (
+        f"**{report['run']}** ({model['variant']}, {model['attention']} attention), {height}x{width}, "
+        f"compared on {report['compared_on']}, {where}:"
+    )
+    return "\n".join([title, "", *HEAD, *map(_row, report["rows"])])
+
+
+def _row(row: dict[str, Any]) -> str:
+    cells = [
+        row["target"],
+        row["precision"],
+        row["proof"].replace("|", "/"),
+        _figure(row["agreement"], ".5f"),
+        _figure(row["miou_drop_points"], "+.2f"),
+        _figure(row["size_bytes"] and row["size_bytes"] / 1e6, ".2f"),
+        _figure(row["latency_ms"], ".1f"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

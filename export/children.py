@@ -1,0 +1,38 @@
+"""Builds and timings in processes of their own, started as the commands that a user would type.
+
+Refuses to know what they print, but for the error that ends them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+FRAMES, WARMUP = 40, 5
+
+
+def build(args: argparse.Namespace, out: Path) -> str | None:
+    """`export build` as `args` say, into `out`; returns the error's line, or None."""
+    command = ["export", "build", "--target", args.target, "--precision", args.precision, "--out", str(out)]
+    command += ["--checkpoint", args.checkpoint, "--final", args.final, "--split", args.split]
+    for option, value in (("--data", args.data), ("--calibration", args.calibration)):
+        command += [option, str(value)] if value else []
+    command += ["--size", "{}x{}".format(*args.size)] if args.size else []
+    return _run([*command, *(["--force"] if args.force else [])])
+
+
+def bench(bundle: Path, threads: int | None, result: Path) -> str | None:
+    """`deploy bench` on the bundle's own frames, into `result`; returns the error's line, or None."""
+    command = ["deploy", "bench", str(bundle), "--frames", str(FRAMES), "--warmup", str(WARMUP)]
+    return _run([*command, *(["--threads", str(threads)] if threads else []), "--json", str(result)])
+
+
+def _run(command: list[str]) -> str | None:
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or [f"exit status {done.returncode}"])[-1]

@@ -1,0 +1,69 @@
+"""OpenVINO: which operators int8 touches, the graph's ends, and what the runtime refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deploy import runtimes
+from deploy.bundle import Bundle
+from deploy.errors import InputError
+from export.targets import BuildContext
+from export.targets import openvino as target
+from pipeline.models.labelmap import LabelMapper
+
+pytestmark = pytest.mark.skipif(target.requires() is not None, reason=str(target.requires()))
+
+
+@pytest.fixture(scope="module")
+def int8(built, tmp_path_factory: pytest.TempPathFactory):
+    """The untrained network in int8, ranges from noise."""
+    import openvino
+
+    rng = np.random.default_rng(0)
+    frames = [rng.integers(0, 256, (1, 75, 93, 3), np.uint8) for _ in range(4)]
+    net = LabelMapper(built.model, (75, 93), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    context = BuildContext("int8", tmp_path_factory.mktemp("int8"), calibration=lambda: iter(frames))
+    return openvino.Core().read_model(target.build(net, context)[target.MODEL_FILE])
+
+
+def test_int8_is_around_convolutions_only(int8) -> None:
+    fed: set[str] = set()
+    for op in int8.get_ops():
+        if op.get_type_name() == "FakeQuantize":
+            readers = [reader.get_node().get_type_name() for reader in op.output(0).get_target_inputs()]
+            fed.update(readers)
+    assert fed <= {"Convolution", "GroupConvolution", "Reshape", "Multiply"} and "Convolution" in fed
+
+
+def test_every_convolution_is_int8(int8) -> None:
+    convolutions = [op for op in int8.get_ops() if op.get_type_name() in target.QUANTISED]
+    quantised = [op for op in convolutions if op.input_value(0).get_node().get_type_name() == "FakeQuantize"]
+    assert len(convolutions) == 57 and len(quantised) == len(convolutions)
+
+
+def test_a_manifest_of_another_network_is_refused(built, make_openvino: Bundle) -> None:
+    for field, change in (("name", "other"), ("shape", (1, 75, 92, 3)), ("dtype", "float32")):
+        spec = dataclasses.replace(make_openvino.manifest.inputs[0], **{field: change})
+        manifest = dataclasses.replace(make_openvino.manifest, inputs=(spec,))
+        with pytest.raises(InputError, match=r"not what bundle\.json says"):
+            runtimes.open_session(dataclasses.replace(make_openvino, manifest=manifest), 1)
+
+
+@pytest.fixture(scope="module")
+def make_openvino(built, export_bundle) -> Bundle:
+    """The untrained network's bundle."""
+    return export_bundle("openvino", "fp32")
+
+
+def test_a_damaged_file_is_one_line(make_openvino: Bundle, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "b"
+    shutil.copytree(make_openvino.root, copy)
+    (copy / "model.xml").write_text("<net/>")
+    with pytest.raises(InputError, match="OpenVINO cannot load"):
+        runtimes.open_session(dataclasses.replace(make_openvino, root=copy), 1)
