@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
 from deploy.bundle import Bundle, Manifest, write_bundle
 from deploy.errors import GateError
 from deploy.runtimes import Opener, open_session
@@ -25,6 +23,7 @@ from export.order import Order
 from export.record import to_bytes
 from export.targets import BuildContext, Target
 from pipeline.artifact import DONE, Stage
+from pipeline.display import plain_console
 from pipeline.models.checkpoints import load_checkpoint
 from pipeline.models.labelmap import LabelMapper
 
@@ -70,7 +69,7 @@ def _build(order: Order, net: LabelMapper, manifest: Manifest, scratch: Path) ->
         calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
     context = BuildContext(order.precision, _folder(scratch, "artifact"), order.shape, calibration)
     # converters print what they do; stdout belongs to the command's own result
-    with Console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):
+    with plain_console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):
         files = order.target.build(net, context)
     check_graph(order.target.count_ops(files), order.target.RULES, network_parts(net), str(order))
     return files

@@ -61,6 +61,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the bundle, or find it unchanged, and print what is known about it."""
+    from deploy.bundle import require_replaceable
     from deploy.files import write_json
     from deploy.manifest import manifest_to_json
     from export import record, summary
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
     source = read_source(args.checkpoint, args.size)
     out = args.out or BUNDLES / default_name(args, source)
+    require_replaceable(out)
     with open_pictures(args, source) as pictures:
         order = order_of(args, source, pictures)
         stage = record.stage_of(order)
