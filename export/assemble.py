@@ -67,7 +67,9 @@ def _build(order: Order, net: LabelMapper, manifest: Manifest, scratch: Path) ->
     if order.calibration:
         spec, rule = manifest.inputs[0], manifest.preprocess
         calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
-    context = BuildContext(order.precision, _folder(scratch, "artifact"), order.shape, calibration)
+    folder, classes = _folder(scratch, "artifact"), order.source.classes
+    examples = partial(order.pictures.inputs, manifest)
+    context = BuildContext(order.precision, folder, order.shape, calibration, classes, examples)
     # converters print what they do; stdout belongs to the command's own result
     with plain_console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):
         files = order.target.build(net, context)

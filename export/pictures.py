@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy.typing as npt
 
 from deploy.errors import InputError
 from deploy.labels import DatasetInfo, Pair, hu_scale, list_pairs, read_dataset
-from deploy.manifest import Preprocess
-from deploy.preprocess import HuScale, Image, read_image
+from deploy.manifest import Manifest, Preprocess
+from deploy.preprocess import HuScale, Image, prepare_input, read_image
 from pipeline.evaluate import require_classes
 from pipeline.models.checkpoints import CheckpointMeta
 
@@ -45,6 +48,11 @@ class Pictures:
     def read(self, pair: Pair) -> Image:
         """The image of a pair, `[H, W, 3]` uint8 RGB."""
         return read_image(pair.image, self.hu)
+
+    def inputs(self, manifest: Manifest) -> Iterator[npt.NDArray[Any]]:
+        """The images as the network's inputs, one at a time."""
+        for pair in self.pairs:
+            yield prepare_input(self.read(pair), manifest.preprocess, manifest.inputs[0])
 
 
 def from_data(directory: Path, split: str, meta: CheckpointMeta, rule: Preprocess) -> Pictures:

@@ -2,7 +2,10 @@
 
 The attention's products span five orders of magnitude and stay in float: quantised, they cost 20 points of
 mIoU; the convolutions alone, 0.1. Weights are symmetric, one scale a channel. Ranges are the extremes over
-the calibration images. Refuses to know which images, and what executes the result.
+the calibration images. TensorRT gets less of it: depthwise and grouped convolutions and the outputs stay in
+float, and ranges are means of the images' extremes, because its symmetric activations waste half of their
+numbers below zero (camvid, 1000 steps of training: agreement 0.985 instead of 0.929). Refuses to know which
+images, and what executes the result.
 """
 
 from __future__ import annotations
@@ -18,6 +21,12 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from export.trace import write
 
+_TENSORRT = {
+    "ActivationSymmetric": True,
+    "QuantizeBias": False,
+    "CalibMovingAverage": True,
+    "OpTypesToExcludeOutputQuantization": ["Conv"],
+}
 Inputs = Callable[[], Iterator[npt.NDArray[Any]]]
 
 
@@ -36,27 +45,32 @@ def quantise_convolutions(source: Path, out: Path, inputs: Inputs, symmetric: bo
     """Write `source` with its convolutions in int8 to `out`; returns `out`.
 
     Args:
-        inputs: yields network inputs. symmetric: activations in int8 around zero and biases in float, as
-            TensorRT asks; otherwise uint8 with a zero point, which x86 and Arm multiply faster.
+        inputs: yields network inputs. symmetric: for TensorRT, which asks for activations in int8 around
+            zero and biases in float; otherwise uint8 with a zero point, which x86 and Arm multiply faster.
     """
-    name = onnx.load(source, load_external_data=False).graph.input[0].name
-    rules = {"ActivationSymmetric": True, "QuantizeBias": False} if symmetric else {}
+    graph = onnx.load(source, load_external_data=False).graph
+    grouped = [node.name for node in graph.node if node.op_type == "Conv" and _groups(node) > 1]
     logging.getLogger().addFilter(_no_advice)
     try:
         quantize_static(
             source,
             out,
-            _Reader(name, inputs),
+            _Reader(graph.input[0].name, inputs),
             quant_format=QuantFormat.QDQ,
             activation_type=QuantType.QInt8 if symmetric else QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             per_channel=True,
             op_types_to_quantize=["Conv"],
-            extra_options={"WeightSymmetric": True, **rules},
+            nodes_to_exclude=grouped if symmetric else [],
+            extra_options={"WeightSymmetric": True, **(_TENSORRT if symmetric else {})},
         )
     finally:
         logging.getLogger().removeFilter(_no_advice)
     return write(onnx.load(out), out)
+
+
+def _groups(convolution: onnx.NodeProto) -> int:
+    return next((int(attribute.i) for attribute in convolution.attribute if attribute.name == "group"), 1)
 
 
 def _no_advice(record: logging.LogRecord) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from deploy.bundle import Bundle
-    from deploy.manifest import Manifest
+    from deploy.manifest import ClassInfo, Manifest
     from deploy.runtimes import RuntimeSession
     from pipeline.models.labelmap import LabelMapper
 
@@ -80,12 +80,16 @@ class BuildContext:
         precision: the one asked for. folder: empty, for its files.
         shape: of the batch; its ends are the network's.
         calibration: yields network inputs `[batch, ...]`, as the device would make them; None without.
+        classes: for formats that can name them.
+        examples: yields pictures as network inputs, where values are to be looked at.
     """
 
     precision: str
     folder: Path
     shape: Shape = Shape("uint8", "labels")
     calibration: Callable[[], Iterator[npt.NDArray[Any]]] | None = None
+    classes: tuple[ClassInfo, ...] = ()
+    examples: Callable[[], Iterator[npt.NDArray[Any]]] = lambda: iter(())
 
 
 class Target(Protocol):

@@ -26,14 +26,17 @@ class BandedLabels(nn.Module):
 
     Args:
         size: (H, W) of the label map; mode: "bicubic" or "bilinear"; band_rows: output rows per argmax.
+        dtype: of the label map and its bands; some targets cannot join bands of uint8.
     """
 
     columns: Tensor
 
-    def __init__(self, size: Size, mode: str, band_rows: int = BAND_ROWS) -> None:
+    def __init__(
+        self, size: Size, mode: str, band_rows: int = BAND_ROWS, dtype: torch.dtype = torch.uint8
+    ) -> None:
         super().__init__()
         height, width = stage_size(size, 8)
-        self.size = size
+        self.size, self.dtype = size, dtype
         self.register_buffer("columns", matrix_tensor(width, size[1], mode), persistent=False)
         rows = interpolation_matrix(height, size[0], mode)
         self.spans: list[tuple[int, int]] = []
@@ -47,7 +50,7 @@ class BandedLabels(nn.Module):
             )
 
     def forward(self, logits: Tensor) -> Tensor:
-        """`[B, C, ceil(H/8), ceil(W/8)]` -> `[B, H, W]` uint8."""
+        """`[B, C, ceil(H/8), ceil(W/8)]` -> `[B, H, W]` of `dtype`."""
         batch, classes, height, _ = logits.shape
         wide = self.columns @ logits.permute(0, 2, 3, 1)
         wide = wide.reshape(batch, height, self.size[1] * classes)
@@ -55,7 +58,7 @@ class BandedLabels(nn.Module):
         for index, (first, last) in enumerate(self.spans):
             band = self.get_buffer(f"rows_{index}") @ wide[:, first:last]
             labels = band.reshape(batch, -1, self.size[1], classes).argmax(dim=-1)
-            bands.append(labels.to(torch.uint8))
+            bands.append(labels.to(self.dtype))
         return torch.cat(bands, dim=1)
 
 
