@@ -66,7 +66,20 @@ def quantise_convolutions(source: Path, out: Path, inputs: Inputs, symmetric: bo
         )
     finally:
         logging.getLogger().removeFilter(_no_advice)
-    return write(onnx.load(out), out)
+    model = onnx.load(out)
+    if symmetric:
+        _unquantise_others(model)
+    return write(model, out)
+
+
+def _unquantise_others(model: onnx.ModelProto) -> None:
+    """Readers of a quantised tensor that are no convolution (the sum around a block) get the float again."""
+    makers = {name: node for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            maker = makers.get(name)
+            if node.op_type != "Conv" and maker is not None and maker.op_type == "DequantizeLinear":
+                node.input[index] = makers[maker.input[0]].input[0]
 
 
 def _groups(convolution: onnx.NodeProto) -> int:

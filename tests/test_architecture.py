@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = ["deploy", "pipeline", "export", "calibration"]
 VOLUME_IMPORTS = {"pydicom", "highdicom", "nibabel"}  # the extra for CT, in deploy/volumes only
-RUNTIMES = {"onnxruntime", "openvino", "ai_edge_litert", "ncnn"}
+RUNTIMES = {"onnxruntime", "openvino", "ai_edge_litert", "ncnn", "coremltools", "PIL", "tensorrt"}
 DEVICE_IMPORTS = {"numpy", "cv2", "tomli", "deploy"} | RUNTIMES
 SOURCES = sorted(path for package in ORDER for path in (ROOT / package).rglob("*.py"))
 

@@ -45,14 +45,15 @@ def convert(net: LabelMapper, half: bool) -> Any:
     """
     ct = coremltools()
     shape = (1, 3, *net.size)
-    given = ct.ImageType if net.input == "uint8" else ct.TensorType
+    image = ct.ImageType(name=IMAGE, shape=shape)
+    given = image if net.input == "uint8" else ct.TensorType(name=IMAGE, shape=shape, dtype=float)
     precision = ct.precision.FLOAT16 if half else ct.precision.FLOAT32
     floats = {"dtype": float} if net.output == "logits" else {}
     with quiet():
         program = torch.export.export(PlanarLabels(net), (torch.zeros(shape),)).run_decompositions({})
         return ct.convert(
             program,
-            inputs=[given(name=IMAGE, shape=shape)],
+            inputs=[given],
             outputs=[ct.TensorType(name=net.output, **floats)],
             minimum_deployment_target=ct.target.iOS17,
             compute_precision=precision,

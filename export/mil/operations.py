@@ -69,8 +69,8 @@ def clip(math: Arithmetic, x: Array, alpha: float, beta: float) -> Array:
 
 
 def thresholded_relu(math: Arithmetic, x: Array, alpha: float = 1.0) -> Array:
-    """x where it is at least alpha, else 0."""
-    return np.where(x >= np.float32(alpha), x, np.float32(0))
+    """x where it is at least alpha, else 0; nan stays nan."""
+    return np.where(x < np.float32(alpha), np.float32(0), x)
 
 
 def sigmoid_hard(math: Arithmetic, x: Array, alpha: float = 0.2, beta: float = 0.5) -> Array:

@@ -26,7 +26,7 @@ NAME = "tensorrt"
 BUDGET = {
     "fp32": Budget(0.999, None, 1e-3, "compare with --target onnxruntime"),
     "fp16": Budget(0.995, None, 0.1, "see ranges.json in the bundle: which tensors leave half precision"),
-    "int8": Budget(0.95, 1.0, 1.5, "collect more calibration images, or fp16"),
+    "int8": Budget(0.97, 1.0, 1.5, "collect more calibration images, or fp16"),
 }
 PRECISIONS = tuple(BUDGET)
 EXTENSION = ".onnx"

@@ -212,6 +212,13 @@ def test_half_precision_product_accumulates_like_torchs_in_float32() -> None:
     assert np.mean(found == exact) > 0.999  # a tie may fall to the other side
 
 
+def test_nan_passes_the_activations() -> None:
+    x = np.float32([np.nan, -5, 5])
+    for kind, arguments in (("thresholded_relu", {"alpha": -3.0}), ("sigmoid_hard", {}), ("relu", {})):
+        found = OPERATIONS[kind](SAVED, x=x, **arguments)
+        assert np.isnan(found[0]) and np.isfinite(found[1:]).all(), kind
+
+
 def test_zero_by_zero_is_nan_and_is_kept() -> None:
     with np.errstate(all="ignore"):
         quotient = OPERATIONS["real_div"](HALF, x=np.zeros(3, np.float32), y=np.zeros(3, np.float32))
