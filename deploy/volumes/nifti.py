@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -170,7 +171,7 @@ def _open(path: Path) -> Any:
     """
     import nibabel
 
-    nibabel.imageglobals.logger.disabled = True  # remarks on headers, as lines between ours
+    logging.getLogger("nibabel.global").disabled = True  # remarks on headers, as lines between ours
     with reading(path, "NIfTI"):
         with gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb") as stream:
             head = stream.read(_HEADER_BYTES)
