@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
 from deploy.files import sha256_file
-from deploy.options import count, parse_size
+from deploy.options import count, output_or_stdout, parse_size
 from deploy.progress import track
 from export.plan import (
     CalibrationImage,
@@ -45,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", type=parse_size, metavar="HxW", help="input size (default: the checkpoint's training size)"
     )
-    parser.add_argument("--out", required=True, metavar="FILE", help="JSON file to write; - for stdout")
+    parser.add_argument(
+        "--out", type=output_or_stdout, required=True, metavar="FILE", help="JSON file to write; - for stdout"
+    )
 
 
 def seed(text: str) -> int:
@@ -122,10 +124,11 @@ def _image(pair: Pair, info: DatasetInfo) -> CalibrationImage:
 
 
 def _print(result: CalibrationSet, presence: Presence, out: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from pipeline.display import plain_console
+
+    console = plain_console()
     table = Table("class", "images chosen", "in the split")
     for (name, shown), total in zip(result.class_images.items(), presence.sum(0).tolist(), strict=True):
         table.add_row(name, str(shown), str(total) if total else "0: never calibrated")

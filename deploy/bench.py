@@ -82,6 +82,7 @@ def _measure_here(args: argparse.Namespace) -> Measurement:
 
     from deploy.brought import LATENCY_ONLY, is_brought, opened
     from deploy.harness import measure
+    from deploy.measurement import LONGEST_TEXT
     from deploy.provider import with_provider
 
     if args.data and is_brought(args.bundle):
@@ -91,7 +92,7 @@ def _measure_here(args: argparse.Namespace) -> Measurement:
     if args.threads:
         cv2.setNumThreads(args.threads)  # OpenCV has threads of its own
     command = shlex.join(["python", "-m", "deploy", *sys.argv[1:]])
-    command = command.encode("utf-8", "backslashreplace").decode()  # a path may hold any bytes
+    command = command.encode("utf-8", "backslashreplace").decode()[:LONGEST_TEXT]  # a path may hold any bytes
     with opened(args.bundle) as bundle:
         measurement = measure(
             with_provider(bundle, args.provider),

@@ -7,6 +7,7 @@ an unknown key and an oversize file are refused. Refuses to know how a runtime u
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deploy.errors import InputError
-from deploy.files import atomic_folder, atomic_write_bytes, sha256_file, write_json
+from deploy.files import atomic_folder, atomic_write_bytes, require_writable, sha256_file, write_json
 from deploy.manifest import (
     SCHEMA_VERSION,
     Accuracy,
@@ -52,6 +53,7 @@ __all__ = [
     "Target",
     "TensorSpec",
     "load_bundle",
+    "require_replaceable",
     "write_bundle",
 ]
 
@@ -147,7 +149,7 @@ def write_bundle(final: Path | str, manifest: Manifest, files: Mapping[str, Path
         InputError: the manifest contradicts itself, a path leaves the bundle, or the place cannot be written.
     """
     final = Path(final)
-    _check_replaceable(final)
+    require_replaceable(final)
     with atomic_folder(final) as folder:
         for name, source in files.items():
             check_relative_path(name, f"{final}")
@@ -159,8 +161,14 @@ def write_bundle(final: Path | str, manifest: Manifest, files: Mapping[str, Path
     return load_bundle(final)
 
 
-def _check_replaceable(final: Path) -> None:
-    """A folder that is no bundle (a mistyped --out) is never replaced."""
+def require_replaceable(final: Path | str) -> None:
+    """A folder that is no bundle (a mistyped --out) is never replaced.
+
+    Raises:
+        InputError: it is none, or nothing can be written there.
+    """
+    final = Path(final)
+    require_writable(final)
     if (
         final.exists()
         and not (final / MANIFEST_FILE).is_file()
@@ -185,8 +193,8 @@ def _entry(folder: Path, path: Path) -> FileEntry:
 
 def _inside(root: Path, name: str) -> Path:
     """The real path of root/name, which links must not lead out of the bundle."""
-    real = (root / name).resolve()
-    if not real.is_relative_to(root.resolve()):
+    real = Path(os.path.realpath(root / name))
+    if not real.is_relative_to(os.path.realpath(root)):
         raise InputError(f"{root}: {name} is a link that leaves the bundle", fix=_DAMAGED)
     return real
 

@@ -1,7 +1,8 @@
 """Writing files so that nothing is ever half-written, and hashing them.
 
 Every writer goes to a temporary name beside the final one and is renamed when complete (POSIX rename is
-atomic within a file system). Knows nothing of what the files hold.
+atomic within a file system). A link is followed to what it means; a device or a pipe (/dev/stdout) is written
+to as it is. Knows nothing of what the files hold.
 """
 
 from __future__ import annotations
@@ -28,15 +29,31 @@ def sha256_file(path: Path) -> str:
     return digest.hexdigest()
 
 
+def require_writable(path: Path | str) -> None:
+    """Find out before long work that its result could not be written to `path` (a file or a folder).
+
+    Raises:
+        InputError: the nearest folder that exists is none, or cannot be written.
+    """
+    real = Path(os.path.realpath(path))
+    folder = next((parent for parent in real.parents if parent.exists()), real)
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        got = f"{folder} is {'read-only' if folder.is_dir() else 'no folder'}"
+        raise InputError(f"cannot write {path}", got=got, fix="choose another place")
+
+
 def atomic_write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` by way of a temporary file and a rename.
 
     Raises:
         InputError: the folder cannot be written or the disk is full; the old file, if any, is untouched.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))
     temporary = None
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(data)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as stream:
@@ -54,8 +71,8 @@ def atomic_write_bytes(path: Path, data: bytes) -> None:
 
 
 def atomic_write_text(path: Path, text: str) -> None:
-    """`atomic_write_bytes` for UTF-8 text."""
-    atomic_write_bytes(path, text.encode("utf-8"))
+    """`atomic_write_bytes` for UTF-8 text; bytes of a file name that are no UTF-8 appear as `\\udcXX`."""
+    atomic_write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(path: Path | str, value: object) -> None:
@@ -73,7 +90,7 @@ def atomic_folder(final: Path) -> Iterator[Path]:
 
     An existing `final` is replaced only then, so a failed build leaves the old result in place.
     """
-    final = Path(final)
+    final = Path(os.path.realpath(final))
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}."))
@@ -90,15 +107,17 @@ def atomic_folder(final: Path) -> Iterator[Path]:
 def _swap(new: Path, final: Path) -> None:
     """Move the folder `new` to `final`; an old `final` is kept aside until the move has succeeded."""
     old = Path(f"{new}.old")
-    if final.exists():
-        os.replace(final, old)
     try:
+        if final.exists():
+            os.replace(final, old)
         os.replace(new, final)
-    except OSError:
-        if old.exists():
+    except OSError as error:
+        if old.exists() and not final.exists():
             os.replace(old, final)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        fix = "choose another place, or wait for the process that writes there"
+        raise InputError(f"cannot write {final}", got=error.strerror, fix=fix) from error
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _umask() -> int:

@@ -77,18 +77,29 @@ def read_dataset(directory: Path | str) -> DatasetInfo:
         InputError: no such folder or file, not TOML, an unknown or missing key, a value of the wrong kind.
     """
     root = Path(directory)
-    table = _read_toml(root)
-    classes = _class_names(table.get("classes"), root)
+    return parse_dataset({"name": root.resolve().name, **_read_toml(root)}, str(root / "dataset.toml"), root)
+
+
+def parse_dataset(table: dict[str, Any], where: str, root: Path) -> DatasetInfo:
+    """The description of a labelled folder, wherever it is kept (dataset.toml, a checkpoint).
+
+    Args:
+        where: the place it was read from, for errors. root: of the result.
+
+    Raises:
+        InputError: a value of the wrong kind.
+    """
+    classes = _class_names(table.get("classes"), where)
     return DatasetInfo(
-        name=_text(table, "name", root.resolve().name, root),
-        modality=_text(table, "modality", "rgb", root),
+        name=_text(table, "name", "unknown data", where),
+        modality=_text(table, "modality", "rgb", where),
         classes=classes,
-        palette=_palette(table.get("palette"), len(classes), root),
-        ignore_index=_ignore_index(table.get("ignore_index"), len(classes), root),
-        source=_text(table, "source", "", root),
-        licence=_text(table, "licence", "", root),
+        palette=_palette(table.get("palette"), len(classes), where),
+        ignore_index=_ignore_index(table.get("ignore_index"), len(classes), where),
+        source=_text(table, "source", "", where),
+        licence=_text(table, "licence", "", where),
         root=root,
-        **_ct(table, root),
+        **_ct(table, where),
     )
 
 
@@ -188,7 +199,7 @@ def _read_toml(root: Path) -> dict[str, Any]:
             f"{path} is too large", got=f"{path.stat().st_size} bytes", expected=f"<= {_TOML_LIMIT}"
         )
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML", got=error) from error
     unknown = sorted(set(table) - set(_KEYS))
@@ -197,30 +208,36 @@ def _read_toml(root: Path) -> dict[str, Any]:
     return table
 
 
-def _text(table: dict[str, Any], key: str, default: str, root: Path) -> str:
+def _text(table: dict[str, Any], key: str, default: str, where: str) -> str:
     value = table.get(key, default)
-    if not isinstance(value, str):
-        raise InputError(f"{root / 'dataset.toml'}: {key}", got=repr(value), expected="a text")
+    if not isinstance(value, str) or not schema.is_plain_text(value):
+        raise InputError(f"{where}: {key}", got=repr(value), expected="a text without control characters")
     return value
 
 
-def _class_names(value: Any, root: Path) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise InputError(f"{root / 'dataset.toml'}: classes", got=repr(value), expected="a list of names")
+def _class_names(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(map(_is_name, value)):
+        expected = "a list of names, each one line of at most 200 characters"
+        raise InputError(f"{where}: classes", got=repr(value), expected=expected)
     if not 2 <= len(value) <= MAX_CLASSES or len(set(value)) != len(value):
-        raise InputError(
-            f"{root / 'dataset.toml'}: classes", got=value, expected=f"2 to {MAX_CLASSES} distinct names"
-        )
+        got = f"{len(value)} names, {len(set(value))} of them distinct"
+        raise InputError(f"{where}: classes", got=got, expected=f"2 to {MAX_CLASSES} distinct names")
     return tuple(value)
 
 
-def _palette(value: Any, count: int, root: Path) -> tuple[Colour, ...]:
+def _is_name(value: Any) -> bool:
+    """One line that a table can show."""
+    good = isinstance(value, str) and len(value.strip()) > 0 and len(value) <= 200
+    return good and schema.is_plain_text(value) and "\n" not in value and "\t" not in value
+
+
+def _palette(value: Any, count: int, where: str) -> tuple[Colour, ...]:
     if value is None:
         return default_palette(count)
     colours = value if isinstance(value, list) else []
     if len(colours) != count or not all(_is_colour(colour) for colour in colours):
         expected = f"{count} [red, green, blue] of 0..255, one a class"
-        raise InputError(f"{root / 'dataset.toml'}: palette", got=repr(value), expected=expected)
+        raise InputError(f"{where}: palette", got=repr(value), expected=expected)
     return tuple((red, green, blue) for red, green, blue in colours)
 
 
@@ -229,18 +246,17 @@ def _is_colour(value: Any) -> bool:
     return whole and all(0 <= part <= 255 for part in value)
 
 
-def _ignore_index(value: Any, count: int, root: Path) -> int | None:
+def _ignore_index(value: Any, count: int, where: str) -> int | None:
     if value is None:
         return None
     if type(value) is not int or not count <= value <= 255:
         expected = f"a mask value from {count} (after the last class) to 255"
-        raise InputError(f"{root / 'dataset.toml'}: ignore_index", got=repr(value), expected=expected)
+        raise InputError(f"{where}: ignore_index", got=repr(value), expected=expected)
     return value
 
 
-def _ct(table: dict[str, Any], root: Path) -> dict[str, Any]:
+def _ct(table: dict[str, Any], where: str) -> dict[str, Any]:
     """`hu_offset` and `slices` of a table that has them."""
-    where = f"{root / 'dataset.toml'}"
     given = {key: table[key] for key in _SLICE_KEYS if key in table}
     offset = table.get("hu_offset")
     if offset is None:

@@ -17,6 +17,10 @@ SCHEMA_VERSION = 1
 MAX_SIDE = 16384
 MAX_HU = 32768
 PROOFS = ("executed", "evaluated", "built", "not run: why")
+_EVIDENCE = {  # largest value of what golden, parity and accuracy say; the least is 0
+    **dict.fromkeys(("min_agreement", "agreement", "miou_fp32", "miou_here"), 1),
+    **dict.fromkeys(("max_abs_error", "mean_abs_error", "images"), 1 << 40),
+}
 _LAYOUT_RANK = {"NHWC": 4, "NCHW": 4, "NHW": 3}
 _DTYPES = ("uint8", "int8", "int32", "int64", "float16", "float32")
 
@@ -198,8 +202,7 @@ def check_manifest(manifest: Manifest, where: str) -> None:
     _check_preprocess(manifest, where)
     _check_output(manifest, where)
     _check_classes(manifest, where)
-    if manifest.parity and not is_proof(manifest.parity.proof):
-        raise InputError(f"{where}: parity.proof", got=manifest.parity.proof, expected=" | ".join(PROOFS))
+    _check_evidence(manifest, where)
     paths = [entry.path for entry in manifest.files]
     for path in [*paths, *([manifest.eval] if manifest.eval else [])]:
         check_relative_path(path, where)
@@ -229,9 +232,13 @@ def check_relative_path(text: str, where: str) -> None:
 
 def _check_tensor(spec: TensorSpec, where: str) -> None:
     good = len(spec.shape) == _LAYOUT_RANK[spec.layout] and all(1 <= side <= MAX_SIDE for side in spec.shape)
-    if not good or spec.dtype not in _DTYPES:
-        expected = f"a {spec.layout} shape of 1..{MAX_SIDE} and a dtype of {', '.join(_DTYPES)}"
-        raise InputError(f"{where}: tensor {spec.name}", got=f"{spec.dtype} {spec.shape}", expected=expected)
+    scaled = (spec.scale is None or 0 < spec.scale <= 1e6) and abs(spec.zero_point or 0) < 1 << 31
+    if not good or not scaled or spec.dtype not in _DTYPES:
+        expected = (
+            f"a {spec.layout} shape of 1..{MAX_SIDE}, a positive scale, a dtype of {', '.join(_DTYPES)}"
+        )
+        got = f"{spec.dtype} {spec.shape}, scale {spec.scale}, zero point {spec.zero_point}"
+        raise InputError(f"{where}: tensor {spec.name}", got=got, expected=expected)
 
 
 def _check_output(manifest: Manifest, where: str) -> None:
@@ -245,6 +252,17 @@ def _check_output(manifest: Manifest, where: str) -> None:
         )
 
 
+def check_preprocess(rule: Preprocess, where: str) -> None:
+    """Raise InputError where a figure of the rule is out of its range."""
+    if not all(1 <= side <= MAX_SIDE for side in rule.size):
+        raise InputError(f"{where}: preprocess.size", got=rule.size, expected=f"each side 1..{MAX_SIDE}")
+    if not all(1e-6 <= value <= 1e6 for value in rule.std):
+        raise InputError(f"{where}: preprocess.std", got=rule.std, expected="positive numbers, in 0..1 units")
+    if not all(abs(value) <= 1e6 for value in rule.mean):
+        raise InputError(f"{where}: preprocess.mean", got=rule.mean, expected="numbers in 0..1 units")
+    check_ct(rule.hu_window, rule.slices, where)
+
+
 def _check_preprocess(manifest: Manifest, where: str) -> None:
     rule, spec = manifest.preprocess, manifest.inputs[0]
     sides = spec.shape[1:3] if spec.layout == "NHWC" else spec.shape[2:4]
@@ -254,9 +272,7 @@ def _check_preprocess(manifest: Manifest, where: str) -> None:
         raise InputError(f"{where}: input {spec.name}", got=f"{spec.layout} {spec.shape}", expected=expected)
     if rule.size != sides:
         raise InputError(f"{where}: preprocess.size", got=rule.size, expected=f"the input's {sides}")
-    if min(rule.std) <= 0:
-        raise InputError(f"{where}: preprocess.std", got=rule.std, expected="positive numbers")
-    check_ct(rule.hu_window, rule.slices, where)
+    check_preprocess(rule, where)
 
 
 def check_ct(hu_window: tuple[float, float] | None, slices: SliceRule | None, where: str) -> None:
@@ -276,12 +292,27 @@ def check_ct(hu_window: tuple[float, float] | None, slices: SliceRule | None, wh
         raise InputError(f"{where}: canvas", got=slices.canvas, expected=f"sides of 1..{MAX_SIDE}")
 
 
+def _check_evidence(manifest: Manifest, where: str) -> None:
+    """Shares are 0..1, errors and counts not negative: a tolerance below 0 would pass anything."""
+    golden, parity, accuracy = manifest.golden, manifest.parity, manifest.accuracy
+    if parity and not is_proof(parity.proof):
+        raise InputError(f"{where}: parity.proof", got=parity.proof, expected=" | ".join(PROOFS))
+    for part in (golden, parity, accuracy):
+        for name, most in _EVIDENCE.items():
+            value = getattr(part, name, None)
+            if value is not None and not 0 <= value <= most:
+                raise InputError(f"{where}: {name}", got=value, expected=f"0 to {most}")
+    for name, value in (accuracy.iou if accuracy else {}).items():
+        if value is not None and not 0 <= value <= 1:
+            raise InputError(f"{where}: accuracy.iou of {name}", got=value, expected="0 to 1")
+
+
 def _check_classes(manifest: Manifest, where: str) -> None:
     ids = [info.id for info in manifest.classes]
     if ids != list(range(len(ids))) or not 2 <= len(ids) <= 255:
         raise InputError(f"{where}: class ids", got=ids[:20], expected="0, 1, 2, ... (2 to 255 of them)")
     names = [info.name for info in manifest.classes]
-    if len(set(names)) != len(names):
+    if len(set(names)) != len(names) or not all(names):
         raise InputError(f"{where}: class names", got=names[:20], expected="distinct names")
     for info in manifest.classes:
         if not all(0 <= part <= 255 for part in info.colour):

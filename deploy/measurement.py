@@ -27,7 +27,7 @@ FILE_LIMIT = 1 << 20
 MOST_POINTS = 1000
 _LEAST_MS, _MOST_MS = 1e-6, 1e7
 _MOST_BYTES = 1 << 50
-_LONGEST_TEXT = 4096
+LONGEST_TEXT = 4096
 _DIGITS = 16  # of the content's hash in a file's name
 
 
@@ -238,7 +238,7 @@ def _check(m: Measurement, where: str) -> None:
         "startup, jitter_ms, overhead, noise": _extras_hold(m),
         "offline": all(0 < v <= _MOST_BYTES for row in m.offline or () for v in vars(row).values()),
         "sustained": m.sustained is None or _curve_holds(m.sustained),
-        "texts (too long)": all(len(text) <= _LONGEST_TEXT for text in _texts(encode(m))),
+        "texts (too long)": all(len(text) <= LONGEST_TEXT for text in _texts(encode(m))),
     }
     broken = [name for name, holds in rules.items() if not holds]
     if broken:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from deploy.errors import InputError
+from deploy.files import require_writable
 from deploy.manifest import MAX_SIDE
 
 Commands = Mapping[str, tuple[str, str]]  # name -> (module with add_arguments and run, one line of help)
@@ -48,6 +49,8 @@ def dispatch(program: str, description: str, commands: Commands, internal: Comma
     if command not in known:
         parser.error(f"unknown command {command!r}, expected one of {', '.join(commands)}")
     module_name, text = known[command]
+    if "" in sys.argv[2:]:
+        raise InputError("an empty argument", expected="a value (an unset variable in a script?)")
     module = importlib.import_module(module_name)
     options = Parser(prog=f"{parser.prog} {command}", description=text)
     module.add_arguments(options)
@@ -58,7 +61,7 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
     """BUNDLE and --threads N."""
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="folder of the bundle")
     parser.add_argument(
-        "--threads", type=count, metavar="N", help="CPU threads of the runtime (default: all cores)"
+        "--threads", type=thread_count, metavar="N", help="CPU threads of the runtime (default: all cores)"
     )
 
 
@@ -70,7 +73,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """--json FILE."""
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON (- for stdout)")
+    parser.add_argument(
+        "--json", type=output_or_stdout, metavar="FILE", help="write the result as JSON (- for stdout)"
+    )
 
 
 def add_device(parser: argparse.ArgumentParser, required: bool = False) -> None:
@@ -89,10 +94,10 @@ def add_device(parser: argparse.ArgumentParser, required: bool = False) -> None:
     )
 
 
-def count(text: str) -> int:
+def count(text: str, most: int = 100_000) -> int:
     """argparse type: a whole number from 1 to 100000."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:7]) <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 100000")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:7]) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most}")
     return int(text)
 
 
@@ -111,6 +116,24 @@ def percentage(text: str) -> float:
     if not match or float(match[1]) > 1000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage such as 5%")
     return float(match[1]) / 100
+
+
+def thread_count(text: str) -> int:
+    """argparse type: a number of threads that a machine could have."""
+    return count(text, 1024)
+
+
+def output_or_stdout(text: str) -> str:
+    """argparse type: as `output_file`, or "-"."""
+    return text if text == "-" else output_file(text)
+
+
+def output_file(text: str) -> str:
+    """argparse type: a file that can be written, which is found out before any work is done."""
+    require_writable(text)
+    if Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder")
+    return text
 
 
 def share(text: str) -> float:

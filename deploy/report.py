@@ -7,12 +7,14 @@ before anything is written.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_text
+from deploy.options import output_file
 
 if TYPE_CHECKING:
     from deploy.measurement import Measurement
@@ -25,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", type=Path, nargs="+", metavar="FILE", help="bench files (or folders of *.json)"
     )
-    parser.add_argument("--html", type=Path, metavar="OUT", help="page to write")
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="table to write")
+    parser.add_argument("--html", type=output_file, metavar="OUT", help="page to write")
+    parser.add_argument("--csv", type=output_file, metavar="OUT", help="table to write")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,10 +38,14 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.html and not args.csv:
         raise InputError("nothing to write", expected="--html OUT, --csv OUT or both")
+    read = set(map(os.path.realpath, list_files(args.files)))
+    for path in filter(None, (args.html, args.csv)):
+        if os.path.realpath(path) in read:
+            raise InputError(f"{path} is one of the measurements", fix="write to another file")
     rows = read_all(args.files)
     for path, write in ((args.html, page), (args.csv, to_csv)):
         if path:
-            atomic_write_text(path, write(rows))
+            atomic_write_text(Path(path), write(rows))
             print(f"{len(rows)} measurements -> {path}")
     return 0
 
@@ -65,5 +71,6 @@ def list_files(sources: Sequence[Path]) -> list[Path]:
     for source in sources:
         files += sorted(source.glob("*.json")) if source.is_dir() else [source]
     if not 1 <= len(files) <= MAX_FILES:
-        raise InputError("measurement files", got=len(files), expected=f"1 to {MAX_FILES}")
+        where = ", ".join(map(str, sources))
+        raise InputError(f"measurement files in {where}", got=len(files), expected=f"1 to {MAX_FILES}")
     return files

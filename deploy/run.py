@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from deploy.segmenter import Segmenter
     from deploy.video import is_video
 
+    _require_no_labels(args.out)
     bundle = load_bundle(args.bundle)
     if bundle.manifest.preprocess.hu_window:
         from deploy.run_volume import run_volumes
@@ -74,6 +75,12 @@ def run(args: argparse.Namespace) -> int:
         others = f" (and {len(failures) - 1} more images)" if len(failures) > 1 else ""
         raise InputError(f"{failures[0]}{others}")
     return 0
+
+
+def _require_no_labels(out: Path) -> None:
+    """A split of a labelled folder has `masks/` of its own: the truth is never overwritten."""
+    if (out / "images").is_dir() and (out / "masks").is_dir():
+        raise InputError(f"--out {out}", got="a split with labels of its own", fix="choose another folder")
 
 
 def list_images(source: Path) -> dict[str, Path]:

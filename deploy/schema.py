@@ -30,12 +30,11 @@ def read_json(path: Path, limit: int = JSON_LIMIT) -> Any:
         InputError: missing, too large, not UTF-8, not JSON, too deeply nested, or a non-finite number.
     """
     try:
-        size = path.stat().st_size
-        if size > limit:
-            raise InputError(f"{path} is too large", got=f"{size} bytes", expected=f"at most {limit}")
-        return json.loads(
-            path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite
-        )
+        with open(path, "rb") as stream:
+            data = stream.read(limit + 1)  # a pipe or a device has no size to ask for
+        if len(data) > limit:
+            raise InputError(f"{path} is too large", expected=f"at most {limit} bytes")
+        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except OSError as error:
         raise InputError(f"cannot read {path}", got=error.strerror) from error
     except (ValueError, RecursionError) as error:
@@ -137,11 +136,15 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
     return _text(value, where) if isinstance(value, str) else value
 
 
-def _text(value: str, where: str) -> str:
-    """Refuse control characters (they would reach a terminal) and lone surrogates (no file can hold them)."""
-    if not value.isprintable() and any(
+def is_plain_text(value: str) -> bool:
+    """No control characters (they would reach a terminal), no lone surrogates (no file can hold them)."""
+    return value.isprintable() or not any(
         unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value
-    ):
+    )
+
+
+def _text(value: str, where: str) -> str:
+    if not is_plain_text(value):
         raise InputError(where, got=_short(value), expected="text without control characters")
     return value
 

@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
 from deploy.bundle import Bundle, Manifest, write_bundle
 from deploy.errors import GateError
 from deploy.runtimes import Opener, open_session
@@ -23,6 +21,7 @@ from export.order import Order
 from export.record import to_bytes
 from export.targets import BuildContext, Target
 from pipeline.artifact import DONE, Stage
+from pipeline.display import plain_console
 from pipeline.models.attention import MultiScaleAttention
 from pipeline.models.checkpoints import load_checkpoint
 from pipeline.models.labelmap import LabelMapper
@@ -68,7 +67,7 @@ def _build(order: Order, net: LabelMapper, manifest: Manifest, scratch: Path) ->
         spec, rule = manifest.inputs[0], manifest.preprocess
         calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
     context = BuildContext(order.precision, _folder(scratch, "artifact"), order.shape, calibration)
-    with Console(stderr=True).status(f"exporting {order}"):
+    with plain_console(stderr=True).status(f"exporting {order}"):
         files = order.target.build(net, context)
     cores = [module.core for module in net.modules() if isinstance(module, MultiScaleAttention)]
     check_graph(order.target.count_ops(files), order.target.RULES, cores, str(order))

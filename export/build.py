@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the bundle, or find it unchanged, and print what is known about it."""
+    from deploy.bundle import require_replaceable
     from deploy.files import write_json
     from deploy.manifest import manifest_to_json
     from export import record, summary
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.precision in target.SUPPORT.calibrated:
         calibration = find_calibration(args.calibration, args.data, source, args.precision)
     out = args.out or BUNDLES / default_name(args, source)
+    require_replaceable(out)
     with _pictures(args, source) as pictures:
         order = Order(source, target, args.precision, shape, args.final, pictures, calibration)
         stage = record.stage_of(order)

@@ -42,12 +42,13 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from pipeline.display import plain_console
 
     table = Table("target", "available", "precisions", "artifact", "proof")
     for row in rows:
         available = "yes" if row["available"] else "no"
         precisions = ", ".join(row["precisions"]) or "-"
         table.add_row(row["target"], available, precisions, row["artifact"] or "-", row["proof"])
-    Console().print(table)
+    plain_console().print(table)

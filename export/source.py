@@ -1,24 +1,20 @@
 """The checkpoint to be exported: which file, its name, and its description as the manifest needs it.
 
-What a checkpoint does not say gets a default (imported weights know no classes): ImageNet normalisation,
-numbered class names, distinct colours. Refuses to know targets and bundles' files.
+What a checkpoint does not say gets a default. Refuses to know targets and bundles' files.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from deploy.errors import InputError
 from deploy.files import sha256_file
-from deploy.labels import DatasetInfo, default_palette
+from deploy.labels import DatasetInfo
 from deploy.manifest import ClassInfo, Preprocess
 from pipeline.evaluate import preprocess_of
-from pipeline.models.checkpoints import CheckpointMeta, read_meta, resolve_checkpoint
+from pipeline.models.checkpoints import CheckpointMeta, dataset_of, read_meta, resolve_checkpoint
 
 _NAMELESS = ("best.safetensors", "last.safetensors", "model.safetensors")
-_DATASET = {"modality": "rgb", "source": "", "licence": "", "ignore_index": None}
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ def read_source(checkpoint: str, size: tuple[int, int] | None) -> Source:
     path = resolve_checkpoint(checkpoint)
     meta = read_meta(path)
     return Source(
-        path, sha256_file(path), _name(path), meta, _dataset(path, meta), preprocess_of(meta, path, size)
+        path, sha256_file(path), _name(path), meta, dataset_of(meta, path), preprocess_of(meta, path, size)
     )
 
 
@@ -64,23 +60,3 @@ def _name(path: Path) -> str:
         return path.stem
     folder = path.resolve().parent
     return folder.parent.name if folder.name == "train" else folder.name
-
-
-def _dataset(path: Path, meta: CheckpointMeta) -> DatasetInfo:
-    count = meta.model["classes"]
-    names = meta.dataset.get("classes") or [f"class_{index}" for index in range(count)]
-    palette = meta.dataset.get("palette") or default_palette(count)
-    if len(names) != count or len(palette) != count:
-        got = f"{len(names)} names, {len(palette)} colours"
-        raise InputError(f"checkpoint {path}: classes", got, f"{count}, as the model has")
-    values: dict[str, Any] = {**_DATASET, **meta.dataset, "name": meta.dataset.get("name", "unknown data")}
-    return DatasetInfo(
-        name=str(values["name"]),
-        modality=str(values["modality"]),
-        classes=tuple(map(str, names)),
-        palette=tuple((int(red), int(green), int(blue)) for red, green, blue in palette),
-        ignore_index=values["ignore_index"],
-        source=str(values["source"]),
-        licence=str(values["licence"]),
-        root=path.parent,
-    )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.table import Table
 
 from deploy.bundle import Bundle
+from pipeline.display import plain_console
 
 
 def show(bundle: Bundle, source: str, how: str) -> None:
@@ -20,7 +20,7 @@ def show(bundle: Bundle, source: str, how: str) -> None:
     table.add_column(overflow="fold")
     for name, text in rows(bundle, source, how):
         table.add_row(name, text)
-    Console().print(table)
+    plain_console().print(table)
 
 
 def rows(bundle: Bundle, source: str, how: str) -> Iterator[tuple[str, str]]:

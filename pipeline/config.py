@@ -104,7 +104,7 @@ class LossConfig:
 class TrainConfig:
     """Optimisation (AdamW). Numbers of steps count optimizer steps."""
 
-    steps: int = _setting(1000, low=1)  # in all, the finish included
+    steps: int = _setting(1000, low=1, high=1e8)  # in all, the finish included
     batch: int = _setting(16, low=1, high=65536)
     lr: float = _setting(3e-3, low=0, high=10)
     weight_decay: float = _setting(0.01, low=0, high=10)  # not on normalisation weights and biases
@@ -233,16 +233,17 @@ def _plain(value: Any) -> Any:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as stream:
+            data = stream.read(_TOML_LIMIT + 1)
     except OSError as error:
         known = ", ".join(str(p) for p in sorted(Path("recipes").glob("*.toml"))) or None
         raise InputError(f"cannot read recipe {path}", got=error.strerror, expected=known) from error
     if len(data) > _TOML_LIMIT:
-        raise InputError(f"recipe {path}", got=f"{len(data)} bytes", expected=f"at most {_TOML_LIMIT}")
+        raise InputError(f"recipe {path} is too large", expected=f"at most {_TOML_LIMIT} bytes")
     try:
-        table: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+        table: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))
         return table
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"recipe {path} is not valid TOML", got=error) from error
 
 
@@ -254,7 +255,7 @@ def _apply_set(table: dict[str, Any], text: str) -> None:
         raise InputError(f"--set {text}", expected="section.key=value, e.g. train.lr=3e-4")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         parsed = value.strip()
     if not dot:
         table[section] = parsed
@@ -349,6 +350,10 @@ def _check_together(recipe: Recipe) -> None:
     if not recipe.name or any(c not in _NAME for c in recipe.name) or recipe.name.startswith((".", "-")):
         raise InputError(
             "recipe name", got=repr(recipe.name), expected="letters, digits, . _ - (it names the run)"
+        )
+    if recipe.data.train_split == recipe.data.val_split:
+        raise InputError(
+            "data.val_split", got=recipe.data.val_split, expected="another split than the one trained on"
         )
     if recipe.train.warmup >= recipe.train.steps:
         fix = "lower train.warmup or raise train.steps"

@@ -1,4 +1,4 @@
-"""What a training shows: a bar with ETA on a terminal; elsewhere a line now and then."""
+"""What is shown on a terminal: a training's bar with ETA (elsewhere a line now and then), and tables."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ from rich.progress import (
 )
 
 _LINE_EVERY_S = 30.0
+
+
+def plain_console(stderr: bool = False) -> Console:
+    """Where tables are printed: nothing in a name from outside is taken for a style or an emoji."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 class Display:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploy.errors import InputError
-from deploy.options import count, parse_size
+from deploy.options import add_json, parse_size, thread_count
 
 if TYPE_CHECKING:
     import torch
@@ -34,9 +34,9 @@ def preprocess_of(meta: CheckpointMeta, where: object, size: tuple[int, int] | N
     """The checkpoint's rule from frame to input; `size` (H, W) takes the place of its own.
 
     Raises:
-        InputError: the checkpoint does not say, and `size` is None.
+        InputError: the checkpoint does not say, and `size` is None; a value that no rule has.
     """
-    from deploy.manifest import Preprocess
+    from deploy.manifest import Preprocess, check_preprocess
     from deploy.schema import decode
     from pipeline.normalise import MEAN, STD
 
@@ -48,6 +48,7 @@ def preprocess_of(meta: CheckpointMeta, where: object, size: tuple[int, int] | N
             f"checkpoint {where} names no size", expected="--size HxW", fix="such as --size 360x480"
         )
     rule: Preprocess = decode(Preprocess, known, f"checkpoint {where}: preprocess")
+    check_preprocess(rule, f"checkpoint {where}")
     return rule
 
 
@@ -71,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", type=parse_size, metavar="HxW", help="network input (default: the training's)"
     )
-    parser.add_argument("--threads", type=count, metavar="N", help="CPU threads (default: all cores)")
+    parser.add_argument("--threads", type=thread_count, metavar="N", help="CPU threads (default: all cores)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     parser.add_argument("--flip", action="store_true", help="average with the mirrored image's answer")
     parser.add_argument(
@@ -80,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pictures", type=Path, metavar="DIR", help="draw the confusion matrix and the worst images there"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON (- for stdout)")
+    add_json(parser)
 
 
 def scales(text: str) -> tuple[float, ...]:
@@ -191,10 +192,10 @@ def _by_volume(done: Evaluation, dataset: LabelledFolder) -> dict[str, Any]:
 
 def _print(result: dict[str, Any]) -> None:
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
 
     from pipeline.accuracy import shown
+    from pipeline.display import plain_console
 
     data, size = result["dataset"], "x".join(map(str, result["size"]))
     where = f"{data['name']} {data['split']}: {result['images']} images, {size}"
@@ -210,7 +211,7 @@ def _print(result: dict[str, Any]) -> None:
     table.add_row("mIoU", shown(result["miou"]))
     table.add_row("pixel accuracy", shown(result["pixel_accuracy"]))
     table.add_row("ms an image (p50)", f"{result['latency_ms']['p50']:.1f}")
-    Console().print(table)
+    plain_console().print(table)
     interval = result["miou_interval"]
     if interval:
         print(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploy.errors import InputError
-from deploy.options import count
+from deploy.options import thread_count
 from pipeline import artifact
 from pipeline.artifact import Stage, changed_outputs, changes, read_record
 
@@ -59,7 +59,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tensorboard", action="store_true", help="write the log as TensorBoard events, too")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    parser.add_argument("--threads", type=count, metavar="N", help="CPU threads (default: all cores)")
+    parser.add_argument("--threads", type=thread_count, metavar="N", help="CPU threads (default: all cores)")
 
 
 def run(args: argparse.Namespace) -> int:

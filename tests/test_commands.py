@@ -52,3 +52,26 @@ def test_a_package_that_is_not_installed_is_one_line() -> None:
     done = _bare("deploy", "info", "anywhere")
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: package numpy is not installed | make setup")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["deploy", "info", ""], "an empty argument"),
+        (["deploy", "verify", "b", "--threads", "5000"], "from 1 to 1024"),
+        (["deploy", "bench", "b", "--json", "/dev/null/r.json"], "cannot write /dev/null/r.json"),
+        (["deploy", "report", "r.json", "--html", "/"], "'/' is a folder"),
+        (["deploy", "info", "x" * 5000], "File name too long"),
+        (["calibration", "collect", "--data", "d", "--out", "/dev/null/c"], "cannot write /dev/null/c"),
+    ],
+)
+def test_what_cannot_work_is_said_before_any_work(words: list[str], message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=60,
+    )
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert message in done.stderr and len(done.stderr) < 1500

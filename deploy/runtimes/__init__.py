@@ -74,8 +74,13 @@ def open_session(bundle: Bundle, threads: int | None = None) -> RuntimeSession:
     """A session of the bundle's own runtime; `threads` None takes every core of this process.
 
     Raises:
-        InputError: the runtime is missing, older than the bundle asks for, or refuses the bundle.
+        InputError: the runtime is missing, older than the bundle asks for, or refuses the bundle; a path that
+            is not UTF-8, which no runtime opens.
     """
+    try:
+        os.fsencode(bundle.root.resolve()).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{bundle.root}: its path is not UTF-8", fix="rename the folder") from error
     target = bundle.manifest.target
     module = load(target.runtime)
     if target.min_version and _numbers(found := module.version()) < _numbers(target.min_version):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploy.errors import InputError
-from deploy.options import add_json, parse_size
+from deploy.options import add_json, output_file, parse_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", required=True, metavar="RUN", help="run, zoo name, folder or file")
     parser.add_argument("--compare", metavar="RUN", help="checkpoint of the other kind, for its own maps")
     parser.add_argument("--image", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--out", type=Path, default=Path("attention.png"), metavar="PNG")
+    parser.add_argument("--out", type=output_file, default="attention.png", metavar="PNG")
     parser.add_argument(
         "--at",
         type=parse_point,
@@ -205,7 +205,7 @@ def draw(image: Image, layers: dict[str, list[Layer]], args: argparse.Namespace)
     figure.suptitle(f"{tokens}: weight as a multiple of the mean weight, mean over heads", fontsize=13)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100, metadata={"Software": None})
-    atomic_write_bytes(args.out, buffer.getvalue())
+    atomic_write_bytes(Path(args.out), buffer.getvalue())
 
 
 def _overlay(axes: Axes, image: Image, weights: npt.NDArray[np.float64]) -> AxesImage:

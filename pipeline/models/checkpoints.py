@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_bytes, sha256_file
+from deploy.labels import MAX_CLASSES, DatasetInfo, parse_dataset
 from pipeline.models.adaptation import Adaptation, adapt, domain_tensors
 from pipeline.models.efficientvit import EfficientViTSeg, create_model
 
@@ -119,6 +120,20 @@ def load_checkpoint(path: Path | str) -> tuple[EfficientViTSeg, CheckpointMeta]:
     return model.eval(), meta
 
 
+def dataset_of(meta: CheckpointMeta, path: Path) -> DatasetInfo:
+    """The data a checkpoint was trained on; imported weights may know no classes: numbers, distinct colours.
+
+    Raises:
+        InputError: a description that cannot be used, or not of the model's classes.
+    """
+    count, where = meta.model["classes"], f"checkpoint {path}: dataset"
+    names = [f"class_{index}" for index in range(count)]
+    info = parse_dataset({"classes": names, **meta.dataset}, where, path.parent)
+    if len(info.classes) != count:
+        raise InputError(f"{where}.classes", f"{len(info.classes)} names", f"{count}, as the model has")
+    return info
+
+
 def _own_tensors(spec: dict[str, Any]) -> list[str]:
     """Names of the tensors that a domain of this description adds to its base."""
     with torch.device("meta"):
@@ -155,13 +170,19 @@ def load_weights(model: nn.Module, state: dict[str, Tensor], source: str) -> Non
     """Load a complete state dict, or say what does not fit.
 
     Raises:
-        InputError: missing, unknown or wrongly shaped tensors, with their names.
+        InputError: missing, unknown or wrongly shaped tensors, with their names; a weight that is no finite
+            number.
     """
     wanted = shapes_of(model.state_dict())
     if problems := misfits(shapes_of(state), wanted):
         raise InputError(
             f"weights of {source} do not fit the model", some(problems), f"{len(wanted)} tensors"
         )
+    kinds = {name: tensor.is_floating_point() for name, tensor in model.state_dict().items()}
+    for name, tensor in state.items():
+        if tensor.is_floating_point() != kinds[name] or not torch.isfinite(tensor).all():
+            got = f"{name} of {tensor.dtype}, or not finite"
+            raise InputError(f"weights of {source}", got, "finite numbers", "get or train it again")
     model.load_state_dict(state)
 
 
@@ -285,13 +306,18 @@ def _parse_meta(path: Path, text: str) -> CheckpointMeta:
             raise InputError(f"checkpoint {path}: {name} is not a table", type(section).__name__, "a table")
     _check_model(path, data["model"])
     _check_base(path, data["model"], data.get("base", {}))
-    return CheckpointMeta(**data)
+    meta = CheckpointMeta(**data)
+    dataset_of(meta, path)
+    return meta
 
 
 def _check_model(path: Path, spec: dict[str, Any]) -> None:
     plain = {key: value for key, value in spec.items() if key != "adaptation"}
     if set(plain) != set(MODEL_KEYS) or any(type(spec[key]) is not kind for key, kind in MODEL_KEYS.items()):
         raise InputError(f"checkpoint {path}: model description does not fit", spec, sorted(MODEL_KEYS))
+    if not 2 <= spec["classes"] <= MAX_CLASSES:
+        expected = f"2 to {MAX_CLASSES}"
+        raise InputError(f"checkpoint {path}: number of classes out of range", spec["classes"], expected)
     how = spec.get("adaptation", {"method": ""})
     known = {item.name for item in dataclasses.fields(Adaptation)}
     if not isinstance(how, dict) or not {"method"} <= set(how) <= known:

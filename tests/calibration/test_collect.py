@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,3 +152,18 @@ def test_real_data(collect: Collect, shared_data: Path, tmp_path: Path) -> None:
     out = tmp_path / "set.json"
     assert collect("--data", shared_data / "ct_covid", "--count", 32, "--size", "256x256", "--out", out) == 0
     assert all(load_calibration_set(out).class_images.values())
+
+
+def test_names_are_no_markup(collect: Collect, folder: Path, tmp_path: Path, capsys) -> None:
+    """A class, a file or a data set may be called anything; a table shows it as it is."""
+    shutil.copytree(folder, tmp_path / "odd")
+    text = (
+        (tmp_path / "odd" / "dataset.toml")
+        .read_text(encoding="utf-8")
+        .replace('"sign"', '"[/b] :car: [red]"')
+    )
+    (tmp_path / "odd" / "dataset.toml").write_text(text, encoding="utf-8")
+    words = ["--data", tmp_path / "odd", "--count", 32, "--size", "16x16", "--out", tmp_path / "[bold].json"]
+    assert collect(*words) == 0
+    shown = capsys.readouterr().out
+    assert "[/b] :car: [red]" in shown and "[bold].json" in shown

@@ -163,6 +163,14 @@ def test_a_linked_bundle_folder_is_fine(copy: Path) -> None:
         (lambda v: v["classes"][1].update(name="red"), "class names"),
         (lambda v: v["classes"][1].update(colour=[0, 0, 256]), "colour of green"),
         (lambda v: v.update(ignore_index=2), "ignore_index"),
+        (lambda v: v["classes"][1].update(name=""), "class names"),
+        (lambda v: v["preprocess"].update(mean=[1e308, 0, 0]), "preprocess.mean"),
+        (lambda v: v["outputs"][0].update(scale=0), "tensor labels"),
+        (lambda v: v["outputs"][0].update(zero_point=1 << 40), "tensor labels"),
+        (lambda v: v["golden"].update(min_agreement=-1), "min_agreement | got -1.0 | expected 0 to 1"),
+        (lambda v: v["golden"].update(max_abs_error=-1), "max_abs_error"),
+        (lambda v: v["parity"].update(agreement=1.5), "agreement | got 1.5"),
+        (lambda v: v["parity"].update(images=-1), "images | got -1"),
         (lambda v: v["parity"].update(proof="trust me"), "parity.proof"),
         (lambda v: v["golden"].update(file="other.npz"), "golden.file"),
         (lambda v: v.update(files=[]), "files"),
@@ -279,6 +287,15 @@ def test_options_and_optional_parts_round_trip(make_bundle: Any) -> None:
 def test_logits_need_a_plane_a_class(make_bundle: Any) -> None:
     with pytest.raises(InputError, match="logits of 3 classes"):
         make_bundle(outputs=(TensorSpec("logits", "float32", (1, 4, 3, 4), "NCHW"),))
+
+
+def test_a_path_that_no_runtime_opens_is_refused(copy: Path) -> None:
+    from deploy.segmenter import Segmenter
+
+    odd = Path(os.fsdecode(os.fsencode(copy.parent) + b"/\xff"))
+    copy.rename(odd)
+    with pytest.raises(InputError, match="not UTF-8"):
+        Segmenter(load_bundle(odd), 1)
 
 
 def test_no_bundle_there(tmp_path: Path) -> None:

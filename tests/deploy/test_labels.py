@@ -103,6 +103,13 @@ def test_reads_the_real_folders(shared_data: Path, name: str) -> None:
         ('classes = ["a"]', "2 to 255 distinct names"),
         ('classes = ["a", "a"]', "distinct"),
         ('classes = ["a", 3]', "a list of names"),
+        ('classes = ["a", "  "]', "a list of names"),
+        ('classes = ["a", "two\\nlines"]', "a list of names"),
+        ('classes = ["a", "\\u001b[31m"]', "a list of names"),
+        (f'classes = ["a", "{"b" * 201}"]', "a list of names"),
+        (f"classes = {[str(i) for i in range(256)]}", "256 names"),
+        ('name = "\\u0007"\nclasses = ["a", "b"]', "name"),
+        ("ignore_index = 1" + "0" * 5000, "not valid TOML"),
         ('classes = ["a", "b"]\npalette = [[1, 2, 3]]', "palette"),
         ('classes = ["a", "b"]\npalette = [[1, 2, 3], [1, 2, 300]]', "palette"),
         ('classes = ["a", "b"]\nignore_index = 1', "ignore_index"),
@@ -119,7 +126,9 @@ def test_bad_dataset_toml_is_refused(tmp_path: Path, text: str, words: str) -> N
 
 
 def test_palette_and_texts_may_be_left_out(tmp_path: Path) -> None:
-    (tmp_path / "dataset.toml").write_text('classes = ["a", "b", "c"]', encoding="utf-8")
+    (tmp_path / "dataset.toml").write_text(
+        'classes = ["a", "b", "c"]', encoding="utf-8-sig"
+    )  # as Notepad does
     info = read_dataset(tmp_path)
     assert info.name == tmp_path.name and len(set(info.palette)) == 3 and info.ignore_index is None
 

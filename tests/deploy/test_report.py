@@ -224,6 +224,14 @@ def test_missing_key_is_refused(tmp_path: Path) -> None:
         read_measurement(path)
 
 
+def test_a_measurement_is_never_overwritten(tmp_path: Path) -> None:
+    (path,) = _write(tmp_path, {})
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="is one of the measurements"):
+        _report([path], path)
+    assert path.read_bytes() == before
+
+
 def test_a_folder_stands_for_its_json_files(tmp_path: Path) -> None:
     _write(tmp_path, {}, SOFTMAX)
     assert "2 measurements" in _report([tmp_path], tmp_path / "page.html")

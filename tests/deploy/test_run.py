@@ -96,6 +96,14 @@ def test_a_damaged_image_does_not_stop_the_others(tiny_bundle: Bundle, tmp_path:
     assert "2 of 3 images" in captured.out and captured.err == ""
 
 
+def test_the_truth_is_never_overwritten(tiny_bundle: Bundle, colour_folder: Path) -> None:
+    split = colour_folder / "val"
+    before = (split / "masks" / "0.png").read_bytes()
+    with pytest.raises(InputError, match="labels of its own"):
+        _run(tiny_bundle.root, split / "images", "--out", split)
+    assert (split / "masks" / "0.png").read_bytes() == before and not (split / "overlays").exists()
+
+
 def test_missing_and_empty_input(tiny_bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no images in"):

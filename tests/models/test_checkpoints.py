@@ -94,6 +94,11 @@ def test_pickle_is_refused_under_any_name(model, tmp_path):
         ({"model": {**MODEL, "classes": True}}, "does not fit"),
         ({"model": {**MODEL, "variant": "b7"}}, "unknown model variant"),
         ({"model": {**MODEL, "classes": 10**9}}, "out of range"),
+        ({"model": MODEL, "dataset": {"classes": True}}, "dataset: classes"),
+        ({"model": MODEL, "dataset": {"classes": ["a", "b"]}}, "dataset.classes.*2 names.*4"),
+        ({"model": MODEL, "dataset": {"palette": [[0, 0, 256]]}}, "dataset: palette"),
+        ({"model": MODEL, "dataset": {"ignore_index": "no"}}, "dataset: ignore_index"),
+        ({"model": MODEL, "dataset": {"name": "\x07"}}, "dataset: name"),
         ({"model": {**MODEL, "variant": "b1"}}, "do not fit the model.*for"),
         ({"model": {**MODEL, "classes": 5}}, r"do not fit.*\[4, 128, 1, 1\] for \[5, 128, 1, 1\]"),
     ],
@@ -112,6 +117,15 @@ def test_what_does_not_fit_is_named(model):
     with pytest.raises(
         InputError, match=r"somewhere.*input_stem.op_list.0.conv.weight missing, head.extra unknown"
     ):
+        load_weights(create_model("b0", 4), state, "somewhere")
+
+
+@pytest.mark.parametrize("change", [lambda t: t.fill_(float("nan")), lambda t: t.int()])
+def test_weights_that_are_no_finite_numbers_are_refused(model, change):
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    name = "backbone.input_stem.op_list.0.conv.weight"
+    state[name] = change(state[name])
+    with pytest.raises(InputError, match=f"somewhere.*{name}.*finite"):
         load_weights(create_model("b0", 4), state, "somewhere")
 
 

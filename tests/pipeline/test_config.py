@@ -63,7 +63,8 @@ def test_an_unknown_key_in_set_is_the_same_error(tmp_path: Path, text: str) -> N
         ("train.lr=fast", "train.lr .* got 'fast' .* a number"),
         ("train.steps=2.5", "train.steps .* a whole number"),
         ("train.steps=true", "train.steps .* a whole number"),
-        ("train.steps=0", "train.steps .* at least 1"),
+        ("train.steps=0", "train.steps .* 1 to 1e"),
+        ("train.steps=1" + "0" * 5000, "train.steps .* a whole number"),
         ("train.lr=-1", "train.lr .* 0 to 10"),
         ("train.lr=nan", "train.lr .* got nan .* 0 to 10"),
         ("train.clip=inf", "train.clip .* at least 0"),
@@ -77,6 +78,7 @@ def test_an_unknown_key_in_set_is_the_same_error(tmp_path: Path, text: str) -> N
         ("name=../up", "recipe name .* letters"),
         ("train.warmup=1000", "train.warmup .* less than train.steps=1000"),
         ("finish.share=1.5", "finish.share .* 0 to 1"),
+        ("data.val_split=train", "data.val_split .* another split"),
     ],
 )
 def test_wrong_values_say_what_was_expected(tmp_path: Path, setting: str, message: str) -> None:
@@ -89,6 +91,12 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
         load_recipe(tmp_path / "none.toml")
     with pytest.raises(InputError, match=r"some\.toml is not valid TOML"):
         load_recipe(write(tmp_path, "[train"))
+    with pytest.raises(InputError, match="/dev/zero is too large"):
+        load_recipe("/dev/zero")
+
+
+def test_a_byte_order_mark_is_no_setting(tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path, "\ufeff[train]\nsteps = 77")).train.steps == 77
 
 
 def test_settings_leave_out_what_cannot_change_the_result(tmp_path: Path) -> None:

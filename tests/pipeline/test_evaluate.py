@@ -96,7 +96,7 @@ def test_pictures_looks_worst_images_and_the_interval(
     assert sheet.shape[0] > 8 * 192 and sheet.std() > 10 and confusion.std() > 10
 
 
-@pytest.mark.parametrize("scales", ["", "0", "1,x", "9", "nan", "1,,2"])
+@pytest.mark.parametrize("scales", [" ", "0", "1,x", "9", "nan", "1,,2"])
 def test_wrong_scales_are_refused(pipeline, make_data, checkpoint, capsys, scales) -> None:
     assert pipeline("evaluate", "--checkpoint", checkpoint, "--data", make_data(), "--scales", scales) == 2
     assert "such as 0.75,1,1.25" in capsys.readouterr().err
