@@ -316,7 +316,7 @@ def test_a_file_named_by_its_content_must_still_hold_it(tmp_path: Path) -> None:
 def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
     with open(tmp_path / "huge.json", "wb") as stream:
         stream.truncate(100 << 20)
-    with pytest.raises(InputError, match=r"huge\.json is too large \| got 104857600 bytes"):
+    with pytest.raises(InputError, match=r"huge\.json is too large"):
         read_measurement(tmp_path / "huge.json")
 
 
