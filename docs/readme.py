@@ -17,6 +17,7 @@ from pathlib import Path
 
 import benchmark_tables  # beside this file
 import target_tables  # beside this file
+import training_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -77,6 +78,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "attention": benchmark_tables.attention,
     "benchmark_operators": benchmark_tables.operators,
     "targets": target_tables.matrix,
+    "weights": training_table.weights,
     "tree": tree,
 }
 

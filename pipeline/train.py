@@ -195,6 +195,8 @@ def build(job: Job, folder: Path, device: torch.device, report: LabelReport, gro
     learner = Learner(_model(job, group.main), loss, recipe.train, device, group)
     workers = loader_workers(recipe.train.workers, device, group.size)
     pairs, val_pairs = Cached(job.train_set, limit), Cached(job.val_set, limit / 4)
+    if workers:
+        pairs.fill(workers)  # before they are forked, so that they share what is decoded
     loader = TrainLoader(recipe, pairs, job.pad_label, workers, (group.rank, group.size))
     validate = partial(_validate, job, val_pairs, group)
     return Training(recipe, learner, loader, folder, job.stage.key, validate, job.describe)
