@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from export.graphrules import GraphRules
+from export.graphrules import GraphRules, Most
 from export.targets import Budget, BuildContext, Support, missing_packages
 
 if TYPE_CHECKING:
@@ -32,7 +32,14 @@ MIN_VERSION = "1.0"
 TOOLS = ("executorch", "torchao")
 PROOF = "executed"
 SUPPORT = Support(batch=True, calibrated=("int8",))
-RULES = GraphRules(allowed="delegate aten::expand_copy dim_order_ops::_to_dim_order_copy", most={})
+RULES = GraphRules(
+    allowed="delegate aten::alias_copy aten::amax aten::argmax aten::cat aten::expand_copy aten::reciprocal "
+    "aten::split_with_sizes_copy aten::sum aten::unsqueeze_copy dim_order_ops::_to_dim_order_copy",
+    most={
+        "delegate": Most(3, linear=5, softmax=5, band=1),
+        "aten::expand_copy": Most(6, linear=4, softmax=4, band=2),
+    },
+)
 MODEL_FILE, LOGITS_FILE = "model.pte", "logits.pte"
 
 

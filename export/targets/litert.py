@@ -38,7 +38,7 @@ RULES = GraphRules(
     allowed="ABS ADD ARG_MAX BATCH_MATMUL CAST CONCATENATION CONV_2D DELEGATE DEPTHWISE_CONV_2D "
     "DEQUANTIZE DIV FULLY_CONNECTED GELU HARD_SWISH MAXIMUM MUL PAD QUANTIZE REDUCE_MAX RELU "
     "RESHAPE SLICE SOFTMAX SUB SUM TRANSPOSE",
-    most={"TRANSPOSE": Most(4, linear=4, softmax=6), "DELEGATE": Most(1)},
+    most={"TRANSPOSE": Most(2, linear=4, softmax=6), "DELEGATE": Most(1)},
 )
 MODEL_FILE = "model.tflite"
 SIGNATURE, INPUT_NAME = "serving_default", "args_0"  # litert_torch's own
