@@ -96,7 +96,11 @@ class Connection:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Connection:
-        self.open()
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
