@@ -10,6 +10,7 @@ import dataclasses
 import os
 import shutil
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +112,11 @@ class Bundle:
         _check_golden(inputs, self.manifest.inputs[0], path)
         _check_golden(outputs, self.manifest.outputs[0], path)
         if len(inputs) != len(outputs) or not len(inputs):
-            raise InputError(f"{path}", got=f"{len(inputs)} inputs, {len(outputs)} outputs", expected="equal")
+            raise InputError(
+                f"{path}",
+                got=f"{len(inputs)} inputs, {len(outputs)} outputs",
+                expected="as many of both, at least 1",
+            )
         return inputs, outputs
 
 
@@ -219,8 +224,11 @@ def _read_golden(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         if total > GOLDEN_LIMIT:
             raise InputError(f"{path} is too large", got=f"{total} bytes", expected=f"at most {GOLDEN_LIMIT}")
         with np.load(path, allow_pickle=False) as arrays:
-            return arrays["inputs"], arrays["outputs"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            inputs, outputs = arrays["inputs"], arrays["outputs"]
+        if not isinstance(inputs, np.ndarray) or not isinstance(outputs, np.ndarray):
+            raise ValueError("a member that is no array")
+        return inputs, outputs
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError(
             f"{path} is not a golden", got=error, expected="arrays inputs and outputs"
         ) from error

@@ -55,7 +55,7 @@ def atomic_write_bytes(path: Path, data: bytes) -> None:
             path.write_bytes(data)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
@@ -93,7 +93,7 @@ def atomic_folder(final: Path) -> Iterator[Path]:
     final = Path(os.path.realpath(final))
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}."))
+        temporary = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name[:40]}."))
     except OSError as error:
         raise InputError(f"cannot write {final}", got=error.strerror, fix="choose another place") from error
     try:

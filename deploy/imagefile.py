@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ def decode(data: bytes, path: Path, unchanged: bool = False) -> npt.NDArray[Any]
         InputError: truncated, unreadable, or more than `MAX_PIXELS`; the file is named.
     """
     height, width = header_size(data, path)
+    if not height * width:
+        raise _truncated(path)
     if height * width > MAX_PIXELS:
         raise InputError(
             f"{path} is too large", got=f"{height}x{width}", expected=f"at most {MAX_PIXELS} pixels"
@@ -105,7 +108,7 @@ def png_chunks(data: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
     """(type, body) of every chunk from IHDR to IEND.
 
     Raises:
-        InputError: not a PNG, or it ends before IEND.
+        InputError: not a PNG, it ends before IEND, or a wrong checksum.
     """
     if not data.startswith(_PNG):
         raise InputError(f"{path} is not a PNG file", fix="save it as PNG")
@@ -116,6 +119,9 @@ def png_chunks(data: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
         length, name = struct.unpack_from(">I4s", data, position)
         body = data[position + 8 : position + 8 + length]
         if position + 12 + length > len(data) or (position == 8 and (name != b"IHDR" or length != 13)):
+            raise _truncated(path)
+        (checksum,) = struct.unpack_from(">I", data, position + 8 + length)
+        if name[:1].isupper() and zlib.crc32(body, zlib.crc32(name)) != checksum:  # a critical chunk
             raise _truncated(path)
         yield name, body
         position += 12 + length

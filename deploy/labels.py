@@ -130,7 +130,9 @@ def list_pairs(info: DatasetInfo, split: str) -> list[Pair]:
     if not folder.is_dir():
         found = sorted(p.parent.name for p in info.root.glob("*/images"))
         raise InputError(
-            f"{info.root} has no split {split!r}", expected=f"one of {found}", fix="pass --split"
+            f"{info.root} has no split {split!r}",
+            expected=f"one of {found}",
+            fix="name one of them",
         )
     images = _by_stem(folder / "images", IMAGE_SUFFIXES)
     masks = _by_stem(folder / "masks", (".png",))
@@ -278,6 +280,8 @@ def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() not in suffixes or path.name.startswith("."):
             continue
+        if not path.is_file():
+            raise InputError(f"{path} is no file", fix="remove or replace it")
         if path.stem in found:
             raise InputError(
                 f"two files of one name: {found[path.stem]} and {path}", fix="rename or remove one"

@@ -69,8 +69,9 @@ def _one(done: Pass, segmenter: Segmenter, source: Frames, index: int) -> None:
     labels, taken = segmenter.timed(image)
     end = perf_counter_ns()
     if done.matrix and isinstance(source, SplitFrames) and index < len(source):
+        mask = source.mask(index)
         try:
-            done.matrix.update(labels, source.mask(index))
+            done.matrix.update(labels, mask)
         except InputError as error:
             raise InputError(f"{source.pairs[index].mask}: {error}") from error
     done.around_ns += end - start

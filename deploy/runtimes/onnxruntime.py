@@ -12,9 +12,9 @@ from typing import Any
 import numpy.typing as npt
 
 from deploy.bundle import Bundle, TensorSpec
-from deploy.errors import InputError
+from deploy.errors import GateError, InputError
 
-_ERRORS_ONLY = 3
+_FATAL_ONLY = 4  # an error is raised, and told once
 
 
 def requires() -> str | None:
@@ -45,14 +45,16 @@ class Session:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or 0
         options.inter_op_num_threads = 1
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _FATAL_ONLY
         own_format = any(entry.path.endswith(".ort") for entry in bundle.manifest.files)
-        model = bundle.model_file(".ort" if own_format else ".onnx")
+        self._model = model = bundle.model_file(".ort" if own_format else ".onnx")
         try:
             self._session = onnxruntime.InferenceSession(str(model), options, providers=_providers(bundle))
         except Exception as error:  # its exception classes share no public base
             raise InputError(
-                f"ONNX Runtime cannot load {model}", got=error, fix="update onnxruntime"
+                f"ONNX Runtime cannot load {model}",
+                got=error,
+                fix="copy or export the bundle again, or update onnxruntime",
             ) from error
         _require_active(self._session.get_providers(), _providers(bundle))
         self._input, self._output = bundle.manifest.inputs[0], bundle.manifest.outputs[0]
@@ -61,9 +63,16 @@ class Session:
         _compare(self._session.get_outputs(), self._output, dynamic, model.name)
 
     def run(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """One inference: array of the manifest's first input -> array of its first output."""
+        """One inference: array of the manifest's first input -> array of its first output.
+
+        Raises:
+            GateError: the network fails on it.
+        """
         assert self._session is not None, "the session is closed"
-        output: npt.NDArray[Any] = self._session.run([self._output.name], {self._input.name: array})[0]
+        try:
+            output: npt.NDArray[Any] = self._session.run([self._output.name], {self._input.name: array})[0]
+        except Exception as error:  # as above
+            raise GateError(f"ONNX Runtime failed in {self._model}", got=error, fix="export again") from error
         return output
 
     def close(self) -> None:

@@ -2,8 +2,8 @@
 
 Refuses, naming the file: a mask with an id that dataset.toml does not declare, a mask with colours or alpha,
 a size that differs from the image's, an unreadable or truncated file, a missing partner, an empty split, the
-same image in two splits. Equal means equal decoded pixels; a copy saved again as JPEG is not recognised.
-It judges files, not whether an annotation is right.
+same image in two splits, a split without one labelled pixel. Equal means equal decoded pixels; a copy saved
+again as JPEG is not recognised. It judges files, not whether an annotation is right.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ def check_labels(
     _refuse([scan.problem for found in scans.values() for scan in found if scan.problem])
     repeats = _repeats(scans)
     counts = tuple(_count(split, scans[split], len(info.classes), info.ignore_index) for split in splits)
+    _require_labels(info, counts)
     return LabelReport(info, counts, (*repeats, *_absent(info, counts)))
 
 
@@ -160,6 +161,14 @@ def _count(split: str, scans: list[_Scan], classes: int, ignore_index: int | Non
         images_with=tuple((table[:, :classes] > 0).sum(axis=0).tolist()),
         ignored=0 if ignore_index is None else int(table[:, ignore_index].sum()),
     )
+
+
+def _require_labels(info: DatasetInfo, counts: Sequence[SplitCount]) -> None:
+    """Refuse a split with nothing to learn or to measure."""
+    for count in counts:
+        if not count.labelled:
+            got = f"only {info.ignore_index}, which is ignored"
+            raise GateError(f"{info.root}: no labelled pixel in split {count.split}", got, "some class")
 
 
 def _absent(info: DatasetInfo, counts: Sequence[SplitCount]) -> list[str]:

@@ -57,6 +57,12 @@ def test_undeclared_id(tiny: Path) -> None:
     _refused(tiny, "train/masks/b.png", "got 7 (4 pixels)", "expected 0..2 (ignore_index 255)")
 
 
+def test_a_split_without_labels(tiny: Path) -> None:
+    for path in (tiny / "val/masks").iterdir():
+        _save(path, np.full_like(cv2.imread(str(path), cv2.IMREAD_UNCHANGED), 255))
+    _refused(tiny, "no labelled pixel in split val", "only 255")
+
+
 def test_the_ignore_value_must_be_declared(tiny: Path) -> None:
     (tiny / "dataset.toml").write_text('name = "tiny"\nclasses = ["x", "y", "z"]\n')
     message = _refused(tiny, "train/masks/a.png", "got 255 (32 pixels)", "no ignore_index")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +223,29 @@ def test_golden_that_does_not_fit_is_refused(make_bundle: Any, tmp_path: Path) -
         write_bundle(tmp_path / "d", dataclasses.replace(manifest, golden=None), files).golden()
     with pytest.raises(InputError, match=r"golden\.file"):
         write_bundle(tmp_path / "e", manifest, files)
+
+
+def _claiming(count: int) -> bytes:
+    """An array file that promises `count` bytes and holds none."""
+    stream = io.BytesIO()
+    header = {"descr": "|u1", "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "member",
+    [b"", b"\x93NUMPY\x09\x00from the future", _claiming(10**13)],
+    ids=["none", "version 9", "9 TiB"],
+)
+def test_a_golden_of_rubbish_members_is_refused(make_bundle: Any, tmp_path: Path, member: bytes) -> None:
+    with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
+        for name in ("inputs.npy", "outputs.npy"):
+            archive.writestr(name, member)
+    bundle = make_bundle()
+    files = {"model.onnx": bundle.path("model.onnx"), "golden.npz": tmp_path / "bad.npz"}
+    with pytest.raises(InputError, match="not a golden"):
+        write_bundle(tmp_path / "b", dataclasses.replace(bundle.manifest, files=()), files).golden()
 
 
 def test_write_replaces_a_bundle_but_nothing_else(tiny_bundle: Bundle, tmp_path: Path) -> None:

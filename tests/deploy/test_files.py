@@ -56,6 +56,14 @@ def test_links_are_followed_and_stay(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+def test_the_longest_name_that_a_folder_can_hold(tmp_path: Path) -> None:
+    name = "ü" * 125 + ".json"  # 255 bytes
+    atomic_write_bytes(tmp_path / name, b"x")
+    with atomic_folder(tmp_path / "f" / name):
+        pass
+    assert (tmp_path / name).is_file() and (tmp_path / "f" / name).is_dir()
+
+
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     """Nor is a device: `--json /dev/null` once made a file of it."""
     pipe = tmp_path / "pipe"

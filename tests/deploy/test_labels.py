@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import zlib
@@ -152,6 +153,18 @@ def test_missing_folder_split_pair_and_empty_split(colour_folder: Path, tmp_path
         path.unlink()
     with pytest.raises(InputError, match="is the split empty"):
         list_pairs(read_dataset(copy), "val")
+
+
+def test_what_is_no_file_is_named_before_it_is_read(colour_folder: Path, tmp_path: Path) -> None:
+    """A pipe among the masks once stopped the digest for ever; a link to nowhere was found late."""
+    shutil.copytree(colour_folder, tmp_path / "data")
+    mask = tmp_path / "data" / "val" / "masks" / "1.png"
+    mask.unlink()
+    for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("nowhere", path)):
+        make(mask)
+        with pytest.raises(InputError, match=r"1\.png is no file"):
+            list_pairs(read_dataset(tmp_path / "data"), "val")
+        shutil.rmtree(mask) if mask.is_dir() else mask.unlink()
 
 
 def test_digest_follows_bytes_and_names(colour_folder: Path, tmp_path: Path) -> None:

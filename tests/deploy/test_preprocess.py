@@ -132,6 +132,19 @@ def test_jpeg_cut_at_every_place_never_passes(tmp_path: Path, picture: np.ndarra
     assert read_image(path).shape == (40, 60, 3)
 
 
+@pytest.mark.parametrize("place", [20, -20], ids=["header", "pixels"])
+def test_a_changed_byte_of_a_png_is_found(
+    tmp_path: Path, picture: np.ndarray, place: int, capfd: Any
+) -> None:
+    """By the checksums, and in one line: libpng would write others to stderr."""
+    data = bytearray(cv2.imencode(".png", picture)[1].tobytes())
+    data[place] ^= 0x11
+    (tmp_path / "flip.png").write_bytes(data)
+    with pytest.raises(InputError, match=r"flip\.png is truncated or damaged"):
+        read_image(tmp_path / "flip.png")
+    assert capfd.readouterr().err == ""
+
+
 def test_jpeg_thumbnail_does_not_hide_a_truncation(tmp_path: Path, picture: np.ndarray) -> None:
     inner = _bytes(picture[:8, :8], "JPEG")  # holds an end marker of its own
     data = _bytes(picture, "JPEG", comment=inner)

@@ -11,7 +11,7 @@ import pytest
 
 from deploy import runtimes
 from deploy.bundle import Bundle, Preprocess, Target, TensorSpec
-from deploy.errors import InputError
+from deploy.errors import GateError, InputError
 from deploy.segmenter import Segmenter
 
 NAMES = sorted(path.stem for path in Path(str(runtimes.__file__)).parent.glob("[!_]*.py"))
@@ -86,6 +86,13 @@ def test_a_model_the_runtime_cannot_load_is_one_line(make_bundle: Any) -> None:
     with pytest.raises(InputError, match="cannot load") as error:
         Segmenter(bundle)
     assert "\n" not in str(error.value)
+
+
+def test_a_network_that_fails_is_one_line(tiny_bundle: Bundle, capfd: Any) -> None:
+    session = runtimes.open_session(tiny_bundle, 1)
+    with pytest.raises(GateError, match=r"ONNX Runtime failed in .*model\.onnx"):
+        session.run(np.zeros((1, 7, 7, 3), np.uint8))
+    assert capfd.readouterr().err == ""
 
 
 def test_unknown_provider_is_refused(make_bundle: Any) -> None:
