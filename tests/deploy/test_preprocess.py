@@ -134,7 +134,7 @@ def test_jpeg_cut_at_every_place_never_passes(tmp_path: Path, picture: np.ndarra
 
 @pytest.mark.parametrize("place", [20, -20], ids=["header", "pixels"])
 def test_a_changed_byte_of_a_png_is_found(
-    tmp_path: Path, picture: np.ndarray, place: int, capfd: Any
+    tmp_path: Path, picture: np.ndarray, place: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """By the checksums, and in one line: libpng would write others to stderr."""
     data = bytearray(cv2.imencode(".png", picture)[1].tobytes())
