@@ -78,6 +78,9 @@ def _frame(node: Any, path: Path) -> TensorSpec:
     shape = tuple(node.shape)
     if not all(isinstance(side, int) for side in shape) or len(shape) != 4 or shape[0] != 1:
         raise InputError(f"{path}: input {node.name}", got=node.shape, expected="fixed sizes", fix=_FIXED)
+    if 3 not in (shape[1], shape[3]):
+        expected = "one RGB frame, (1, 3, H, W) or (1, H, W, 3)"
+        raise InputError(f"{path}: input {node.name}", got=node.shape, expected=expected)
     return TensorSpec(node.name, _dtype(node, path), shape, "NCHW" if shape[1] == 3 else "NHWC")
 
 

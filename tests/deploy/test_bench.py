@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,14 @@ def test_ctrl_c_writes_what_there_is(tiny_bundle: Bundle, tmp_path: Path, option
     out = tmp_path / "r.json"
     command = [sys.executable, "-m", "deploy", "bench", str(tiny_bundle.root), "--json", str(out), *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "EDGESEG_PROGRESS": "1", "OMP_NUM_THREADS": "1"}
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background ignore it
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=listen,
     ) as process:
         assert process.stderr is not None
         phase = "sustained " if "--sustained" in options else "bench "
