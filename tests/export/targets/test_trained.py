@@ -1,0 +1,64 @@
+"""Core ML and TensorRT on real images with a trained network: every precision within its target's budget.
+
+The checkpoint is the zoo's, or $EDGESEG_CHECKPOINT: untrained weights say nothing of half precision and int8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from export.targets import entries
+
+ROOT = Path(__file__).resolve().parents[3]
+CASES = [
+    (name, precision)
+    for name in ("coreml", "tensorrt")
+    for precision in getattr(entries()[name].target, "PRECISIONS", ())
+]
+pytestmark = pytest.mark.slow
+
+
+def run(*words: object) -> None:
+    command = [sys.executable, "-m", *map(str, words)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Path:
+    shipped = ROOT / "zoo" / "street_b0_linear" / "model.safetensors"
+    path = Path(os.environ.get("EDGESEG_CHECKPOINT", shipped))
+    if not path.is_file():
+        pytest.skip(f"no trained checkpoint: neither {shipped.relative_to(ROOT)} nor $EDGESEG_CHECKPOINT")
+    return path
+
+
+@pytest.mark.parametrize(("name", "precision"), CASES)
+def test_budget_holds_on_real_images(
+    checkpoint: Path, shared_data: Path, name: str, precision: str, tmp_path: Path
+) -> None:
+    entry = entries()[name]
+    if entry.reason or entry.target is None:
+        pytest.skip(f"{name}: {entry.reason}")
+    data = ("--data", shared_data / "camvid")
+    options: tuple[object, ...] = ("--target", name, "--precision", precision)
+    if precision in entry.target.SUPPORT.calibrated:
+        chosen = tmp_path / "calibration.json"
+        run("calibration", "collect", "--checkpoint", checkpoint, *data, "--count", 64, "--out", chosen)
+        options += ("--calibration", chosen)
+    out = tmp_path / "bundle.json"
+    run(
+        "export", "build", "--checkpoint", checkpoint, *data, *options, "--out", tmp_path / "b", "--json", out
+    )
+    bundle = json.loads(out.read_text())
+    budget, parity = entry.target.BUDGET[precision], bundle["parity"]
+    assert parity["proof"] == entry.target.PROOF and parity["images"] == 32
+    assert parity["agreement"] >= budget.agreement
+    if budget.miou_drop is not None:
+        assert 100 * parity["miou_difference"] >= -budget.miou_drop
