@@ -18,10 +18,12 @@ from deploy.errors import GateError
 from deploy.runtimes import Opener, open_session
 from deploy.verify import replay_golden, shortfall
 from export import package, parity
+from export.given import GivenNetwork, ask_given
 from export.graphrules import check_graph, network_parts
 from export.order import Order
 from export.record import to_bytes
 from export.targets import BuildContext, Target
+from export.trace import write
 from pipeline.artifact import DONE, Stage
 from pipeline.display import plain_console
 from pipeline.models.checkpoints import load_checkpoint
@@ -39,15 +41,14 @@ def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
             written.
         InputError: an option of the order that does not exist, or an image that cannot be read.
     """
-    model, _ = load_checkpoint(order.source.path)
-    rule, shape = order.source.preprocess, order.shape
-    net = LabelMapper(model, rule.size, rule.mean, rule.std, shape.input, shape.output, order.final)
-    manifest = package.describe(order.source, net, order.target, order.precision, out.resolve().name, shape)
+    net = order.given or _our_network(order)
+    name = out.resolve().name
+    manifest = package.describe(order.source, net, order.target, order.precision, name, order.shape)
     manifest = package.with_calibration(manifest, order.calibration)
     with TemporaryDirectory(prefix="edgeseg-") as scratch:
         files = _build(order, net, manifest, Path(scratch))
         artifact = write_bundle(Path(scratch, "candidate"), manifest, files)
-        answers = parity.ask_checkpoint(model, rule, order.final, order.pictures)
+        answers = _ask(order, net)
         result = _prove(order, artifact, _cut(order, net, manifest, files, Path(scratch)), answers)
         golden, arrays = package.make_golden(manifest, answers, result, order.pictures, order.budget)
         complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
@@ -56,12 +57,30 @@ def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
         return write_bundle(out, complete, contents)
 
 
+def _our_network(order: Order) -> LabelMapper:
+    """The checkpoint's network with the ends asked for."""
+    model, _ = load_checkpoint(order.source.path)
+    rule, shape = order.source.preprocess, order.shape
+    return LabelMapper(model, rule.size, rule.mean, rule.std, shape.input, shape.output, order.final)
+
+
+def _ask(order: Order, net: LabelMapper | GivenNetwork) -> dict[str, parity.Answer]:
+    """The reference's answers: the checkpoint's in PyTorch, or the given file's own."""
+    rule = order.source.preprocess
+    if isinstance(net, GivenNetwork):
+        return ask_given(net, rule, order.pictures)
+    model, _ = load_checkpoint(order.source.path)  # not the mapper's: its upsampling is the exported form's
+    return parity.ask_checkpoint(model, rule, order.final, order.pictures)
+
+
 def opener(target: Target) -> Opener:
     """What runs the target's artifacts here: its runtime, unless it says otherwise."""
     return getattr(target, "open_proof", open_session)
 
 
-def _build(order: Order, net: LabelMapper, manifest: Manifest, scratch: Path) -> dict[str, Path]:
+def _build(
+    order: Order, net: LabelMapper | GivenNetwork, manifest: Manifest, scratch: Path
+) -> dict[str, Path]:
     """The artifact's files, made of nothing that the target does not allow."""
     calibration = None
     if order.calibration:
@@ -72,6 +91,8 @@ def _build(order: Order, net: LabelMapper, manifest: Manifest, scratch: Path) ->
     context = BuildContext(order.precision, folder, order.shape, calibration, classes, examples)
     # converters print what they do; stdout belongs to the command's own result
     with plain_console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):
+        if isinstance(net, GivenNetwork):  # the rules are for networks of ours
+            return order.target.from_onnx(write(net.model, folder / "given.onnx"), context)
         files = order.target.build(net, context)
     check_graph(order.target.count_ops(files), order.target.RULES, network_parts(net), str(order))
     return files
@@ -87,10 +108,15 @@ def _prove(
 
 
 def _cut(
-    order: Order, net: LabelMapper, manifest: Manifest, files: Mapping[str, Path], scratch: Path
+    order: Order,
+    net: LabelMapper | GivenNetwork,
+    manifest: Manifest,
+    files: Mapping[str, Path],
+    scratch: Path,
 ) -> Bundle | None:
     """The same artifact ending at its logits, where its own output is labels and the target can show them."""
-    if net.output == "logits" or not hasattr(order.target, "expose_logits"):
+    exposed = net.output == "labels" and hasattr(order.target, "expose_logits")
+    if not exposed or isinstance(net, GivenNetwork):
         return None
     shown = order.target.expose_logits(files, net, _folder(scratch, "cut"))
     cut = package.ending_at_logits(manifest, net, order.target, order.shape)

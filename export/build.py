@@ -11,15 +11,18 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploy.errors import InputError
 from deploy.options import add_json, count, parse_size
-from export.targets import ask, find
+from export.targets import Shape, Target, ask, entries, find
 
 if TYPE_CHECKING:
+    from export.given import GivenNetwork
     from export.order import Order
     from export.pictures import Pictures
     from export.source import Source
 
 BUNDLES = Path("bundles")
+MEAN, STD = "0.485,0.456,0.406", "0.229,0.224,0.225"  # ImageNet's
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """What is built, and what it is compared on, whatever the target."""
-    parser.add_argument("--checkpoint", required=True, metavar="RUN", help="a run, a zoo name, or a file")
+    network = parser.add_mutually_exclusive_group(required=True)
+    network.add_argument("--checkpoint", metavar="RUN", help="a run, a zoo name, or a file")
+    network.add_argument("--onnx", type=Path, metavar="FILE", help="somebody else's network instead")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="its dataset.toml (classes, colours)")
+    for option, value in (("--mean", MEAN), ("--std", STD)):
+        text = f"of its float input, RGB, 0..1 (default {value})"
+        parser.add_argument(option, type=triple, default=triple(value), metavar="R,G,B", help=text)
     parser.add_argument(
         "--size", type=parse_size, metavar="HxW", help="input size, height first (default: the training's)"
     )
@@ -59,6 +68,17 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="build again even if nothing changed")
 
 
+def triple(text: str) -> tuple[float, ...]:
+    """argparse type: three numbers separated by commas."""
+    try:
+        values = tuple(map(float, text.split(",")))
+    except ValueError:
+        values = ()
+    if len(values) != 3:
+        raise argparse.ArgumentTypeError(f"{text!r} is not three numbers separated by commas")
+    return values
+
+
 def run(args: argparse.Namespace) -> int:
     """Build the bundle, or find it unchanged, and print what is known about it."""
     from deploy.bundle import require_replaceable
@@ -66,13 +86,12 @@ def run(args: argparse.Namespace) -> int:
     from deploy.manifest import manifest_to_json
     from export import record, summary
     from export.assemble import assemble
-    from export.source import read_source
 
-    source = read_source(args.checkpoint, args.size)
+    source, given = open_source(args)
     out = args.out or BUNDLES / default_name(args, source)
     require_replaceable(out)
     with open_pictures(args, source) as pictures:
-        order = order_of(args, source, pictures)
+        order = order_of(args, source, pictures, given)
         stage = record.stage_of(order)
         bundle, how = (None, "built") if args.force else record.look_up(out, stage)
         bundle = bundle or assemble(order, stage, out)
@@ -83,7 +102,26 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def order_of(args: argparse.Namespace, source: Source, pictures: Pictures) -> Order:
+def open_source(args: argparse.Namespace) -> tuple[Source, GivenNetwork | None]:
+    """What is to be exported: a checkpoint, or a network given as ONNX.
+
+    Raises:
+        InputError: it cannot be read, or --onnx without --labels.
+    """
+    from export.source import read_source
+
+    if args.onnx is None:
+        return read_source(args.checkpoint, args.size), None
+    from export.given import read_given
+
+    if args.labels is None:
+        raise InputError("--onnx needs the names of its classes", fix="--labels dataset.toml")
+    return read_given(args.onnx, args.labels, args.size, args.mean, args.std, args.final)
+
+
+def order_of(
+    args: argparse.Namespace, source: Source, pictures: Pictures, given: GivenNetwork | None
+) -> Order:
     """The order that a command line gives.
 
     Raises:
@@ -93,11 +131,28 @@ def order_of(args: argparse.Namespace, source: Source, pictures: Pictures) -> Or
     from export.order import Order
 
     target = find(args.target, args.precision)
-    shape = ask(target, args.input, args.output, args.batch, args.dynamic)
+    if given is None:
+        shape = ask(target, args.input, args.output, args.batch, args.dynamic)
+    else:
+        shape = ask_given(target, given, args)
     calibration = None
     if args.precision in target.SUPPORT.calibrated:
         calibration = find_calibration(args.calibration, args.data, source, args.precision)
-    return Order(source, target, args.precision, shape, args.final, pictures, calibration)
+    return Order(source, target, args.precision, shape, args.final, pictures, calibration, given)
+
+
+def ask_given(target: Target, given: GivenNetwork, args: argparse.Namespace) -> Shape:
+    """A given network has its own ends.
+
+    Raises:
+        InputError: the target cannot build from ONNX, or other ends or several frames are asked for.
+    """
+    if not hasattr(target, "from_onnx"):
+        able = [name for name, entry in entries().items() if hasattr(entry.target, "from_onnx")]
+        raise InputError(f"{target.NAME} cannot build from --onnx", expected=f"one of {', '.join(able)}")
+    if args.input or args.output or args.batch > 1 or args.dynamic:
+        raise InputError("--onnx is taken as it is", got="--input, --output, --batch or --dynamic")
+    return Shape(given.input, given.output)
 
 
 def default_name(args: argparse.Namespace, source: Source) -> str:
@@ -113,5 +168,5 @@ def open_pictures(args: argparse.Namespace, source: Source) -> AbstractContextMa
 
     if args.data:
         return nullcontext(pictures.from_data(args.data, args.split, source.meta, source.preprocess))
-    samples = checkpoint_samples(source.path)
+    samples = None if args.onnx else checkpoint_samples(source.path)
     return nullcontext(pictures.from_run(samples, source.dataset)) if samples else pictures.drawn()

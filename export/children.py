@@ -16,9 +16,12 @@ FRAMES, WARMUP = 40, 5
 def build(args: argparse.Namespace, out: Path) -> str | None:
     """`export build` as `args` say, into `out`; returns the error's line, or None."""
     command = ["export", "build", "--target", args.target, "--precision", args.precision, "--out", str(out)]
-    command += ["--checkpoint", args.checkpoint, "--final", args.final, "--split", args.split]
-    for option, value in (("--data", args.data), ("--calibration", args.calibration)):
-        command += [option, str(value)] if value else []
+    command += ["--final", args.final, "--split", args.split]
+    for option in ("checkpoint", "onnx", "labels", "data", "calibration"):
+        value = getattr(args, option)
+        command += [f"--{option}", str(value)] if value else []
+    for option in ("mean", "std"):
+        command += [f"--{option}", ",".join(map(str, getattr(args, option)))]
     command += ["--size", "{}x{}".format(*args.size)] if args.size else []
     return _run([*command, *(["--force"] if args.force else [])])
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from deploy.errors import InputError
 from deploy.files import write_json
 from deploy.options import add_json, count
-from export.build import BUNDLES, add_source, open_pictures, order_of
+from export.build import BUNDLES, add_source, open_pictures, open_source, order_of
 from export.targets import entries
 
 if TYPE_CHECKING:
+    from export.given import GivenNetwork
     from export.pictures import Pictures
     from export.source import Source
     from export.table import Row
@@ -42,12 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Build what has changed, time it, print the table and store it; 1 if an artifact was refused."""
     from export import table
-    from export.source import read_source
 
-    source = read_source(args.checkpoint, args.size)
+    source, given = open_source(args)
     with open_pictures(args, source) as pictures, ThreadPoolExecutor(args.jobs) as pool:
         wanted = list(_wanted(args))
-        built = list(pool.map(lambda pair: _built(args, source, pictures, *pair), wanted))
+        built = list(pool.map(lambda pair: _built(args, source, given, pictures, *pair), wanted))
         rows = [table.timed(row, _runtime(row.target), args.threads) for row in built]
         report = table.report(rows, source, pictures)
     if args.json:
@@ -74,7 +74,14 @@ def _runtime(target: str) -> str | None:
     return entry.RUNTIME if entry else None
 
 
-def _built(args: argparse.Namespace, source: Source, pictures: Pictures, target: str, precision: str) -> Row:
+def _built(
+    args: argparse.Namespace,
+    source: Source,
+    given: GivenNetwork | None,
+    pictures: Pictures,
+    target: str,
+    precision: str,
+) -> Row:
     """One row: the bundle as it is, or built anew in a child process, or why there is none."""
     from export import children, record, table
 
@@ -82,7 +89,7 @@ def _built(args: argparse.Namespace, source: Source, pictures: Pictures, target:
     out = args.out / f"{source.name}-{target}-{precision}{suffix}"
     one = argparse.Namespace(**{**vars(args), **SHAPE, "target": target, "precision": precision})
     try:
-        stage = record.stage_of(order_of(one, source, pictures))
+        stage = record.stage_of(order_of(one, source, pictures, given))
     except InputError as error:
         return table.absent(target, precision, str(error))
     bundle, how = (None, "built") if args.force else record.look_up(out, stage)

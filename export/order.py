@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from export.calibration_images import CalibrationImages
+from export.given import GivenNetwork
 from export.pictures import Pictures
 from export.source import Source
 from export.targets import Budget, Shape, Target
@@ -19,6 +20,7 @@ class Order:
 
     Args:
         final: last upsampling, as in `LabelMapper`. calibration: None for precisions without.
+        given: somebody else's network in the checkpoint's place.
     """
 
     source: Source
@@ -28,6 +30,7 @@ class Order:
     final: str
     pictures: Pictures
     calibration: CalibrationImages | None = None
+    given: GivenNetwork | None = None
 
     def __str__(self) -> str:
         return f"{self.source.name} for {self.target.NAME} {self.precision}"

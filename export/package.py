@@ -23,6 +23,7 @@ from deploy.bundle import Target as TargetEntry
 from deploy.labels import dataset_digest
 from deploy.preprocess import prepare_input
 from export.calibration_images import CalibrationImages
+from export.given import GivenNetwork
 from export.parity import Answer, Comparison
 from export.pictures import Pictures
 from export.source import Source
@@ -38,7 +39,12 @@ TOOLS = ("edgeseg", "torch", "numpy", "opencv-python-headless")
 
 
 def describe(
-    source: Source, net: LabelMapper, target: Target, precision: str, name: str, shape: Shape = ONE_FRAME
+    source: Source,
+    net: LabelMapper | GivenNetwork,
+    target: Target,
+    precision: str,
+    name: str,
+    shape: Shape = ONE_FRAME,
 ) -> Manifest:
     """The manifest of an artifact of which nothing is known yet but how it was built."""
     options: dict[str, str | int | float | bool]
@@ -139,14 +145,18 @@ def _npz(**arrays: npt.NDArray[Any]) -> bytes:
     return stream.getvalue()
 
 
-def _input_spec(net: LabelMapper, batch: int) -> TensorSpec:
+def _input_spec(net: LabelMapper | GivenNetwork, batch: int) -> TensorSpec:
+    if isinstance(net, GivenNetwork):
+        return net.input_spec
     height, width = net.size
     if net.input == "uint8":
         return TensorSpec("image", "uint8", (batch, height, width, 3), "NHWC")
     return TensorSpec("image", "float32", (batch, 3, height, width), "NCHW")
 
 
-def _output_spec(net: LabelMapper, output: str, batch: int) -> TensorSpec:
+def _output_spec(net: LabelMapper | GivenNetwork, output: str, batch: int) -> TensorSpec:
+    if isinstance(net, GivenNetwork):
+        return net.output_spec
     if output == "labels":
         return TensorSpec(output, "uint8", (batch, *net.size), "NHW")
     return TensorSpec(output, "float32", (batch, net.model.classes, *stage_size(net.size, 8)), "NCHW")

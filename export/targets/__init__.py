@@ -93,7 +93,7 @@ class BuildContext:
 
 
 class Target(Protocol):
-    """What a module of this folder offers; the last three functions only where the default does not serve.
+    """What a module of this folder offers; the functions marked optional only where they make sense.
 
     Attributes:
         NAME: the module's own name. BUDGET: one for each of its PRECISIONS.
@@ -120,6 +120,9 @@ class Target(Protocol):
 
     def build(self, net: LabelMapper, context: BuildContext) -> dict[str, Path]:
         """Write the artifact into `context.folder`; returns its files by their path in the bundle."""
+
+    def from_onnx(self, graph: Path, context: BuildContext) -> dict[str, Path]:
+        """Optional: the same from any ONNX graph of one frame a call, for networks that were given so."""
 
     def count_ops(self, files: Mapping[str, Path]) -> Counter[str]:
         """Operators of a built artifact by type, as `RULES` names them."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from export.graphrules import GraphRules, Most
 from export.targets import Budget, BuildContext, Support, missing_packages
@@ -55,7 +56,7 @@ def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
     from export.trace import example_input
 
     example = (example_input(net, context.shape.batch),)
-    with _quiet(), torch.no_grad():
+    with _quiet(), _plain_attention(), torch.no_grad():
         graph: Any = torch.export.export(net, example).module()
         if context.precision == "int8":
             graph = _quantise(graph, context)
@@ -127,6 +128,22 @@ def _ending_at_logits(graph: Any, net: LabelMapper) -> Any:
     cut.graph.eliminate_dead_code()
     cut.recompile()
     return cut
+
+
+@contextmanager
+def _plain_attention() -> Iterator[None]:
+    """torch's fused attention as two products and a softmax.
+
+    Its own decomposition guards against masked rows that do not exist here, with operators XNNPACK lacks, and
+    has other strides than the fused kernel, which a second torch.export then trips over.
+    """
+    from torch.nn import functional
+
+    def plain(q: Any, k: Any, v: Any) -> Any:
+        return functional.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1) @ v
+
+    with patch.object(functional, "scaled_dot_product_attention", plain):
+        yield
 
 
 @contextmanager

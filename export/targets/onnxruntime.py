@@ -54,23 +54,22 @@ def requires() -> str | None:
 
 def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
     """Write model.onnx (opset 20, static size)."""
+    from export.trace import to_onnx
     from pipeline.models.widen import with_wide_stem
 
     wide = with_wide_stem(net, STEM_MULTIPLE) if context.precision == "fp32" else net
-    return {MODEL_FILE: write_graph(wide, context, context.folder / MODEL_FILE)}
+    return from_onnx(to_onnx(wide, context.folder / "graph.onnx", context.shape), context)
 
 
-def write_graph(net: LabelMapper, context: BuildContext, path: Path) -> Path:
-    """Write `net` as ONNX in the precision asked for; returns `path`."""
-    from export.trace import to_onnx
-
+def from_onnx(graph: Path, context: BuildContext) -> dict[str, Path]:
+    """The graph itself, or with its convolutions in int8."""
+    model = context.folder / MODEL_FILE
     if context.precision == "fp32":
-        return to_onnx(net, path, context.shape)
+        return {MODEL_FILE: graph.rename(model)}
     from export.quantize import quantise_convolutions
 
     assert context.calibration is not None, "int8 is listed as calibrated"
-    plain = to_onnx(net, path.with_suffix(".fp32.onnx"), context.shape)
-    return quantise_convolutions(plain, path, context.calibration, symmetric=False)
+    return {MODEL_FILE: quantise_convolutions(graph, model, context.calibration, symmetric=False)}
 
 
 def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:

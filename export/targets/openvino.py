@@ -50,11 +50,16 @@ def requires() -> str | None:
 
 def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
     """Write the IR, converted from the ONNX graph."""
-    import openvino
-
     from export.trace import to_onnx
 
-    model = openvino.convert_model(to_onnx(net, context.folder / "model.onnx", context.shape))
+    return from_onnx(to_onnx(net, context.folder / "graph.onnx", context.shape), context)
+
+
+def from_onnx(graph: Path, context: BuildContext) -> dict[str, Path]:
+    """The IR of an ONNX graph."""
+    import openvino
+
+    model = openvino.convert_model(graph)
     if context.precision == "int8":
         model = _quantise(model, context)
     return _save(model, context.folder, half=context.precision == "fp16")

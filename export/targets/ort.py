@@ -43,8 +43,15 @@ def requires() -> str | None:
 
 def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
     """Write model.ort, converted from the ONNX graph."""
-    graph = onnxruntime.write_graph(net, context, context.folder / onnxruntime.MODEL_FILE)
-    return {MODEL_FILE: _convert(graph, context.folder / MODEL_FILE)}
+    from export.trace import to_onnx
+
+    return from_onnx(to_onnx(net, context.folder / "graph.onnx", context.shape), context)
+
+
+def from_onnx(graph: Path, context: BuildContext) -> dict[str, Path]:
+    """The graph, in int8 if asked, converted."""
+    files = onnxruntime.from_onnx(graph, context)
+    return {MODEL_FILE: _convert(files[onnxruntime.MODEL_FILE], context.folder / MODEL_FILE)}
 
 
 def count_ops(files: Mapping[str, Path]) -> Counter[str]:
