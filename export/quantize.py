@@ -3,9 +3,9 @@
 The attention's products span five orders of magnitude and stay in float: quantised, they cost 20 points of
 mIoU; the convolutions alone, 0.1. Weights are symmetric, one scale a channel. Ranges are means of the images'
 extremes, and depthwise and grouped convolutions, a small part of the arithmetic, stay in float (camvid, 1000
-steps of training, onnxruntime: mIoU drop 0.72 points; with them 1.03; by the extremes of all images 1.32). For
-TensorRT the outputs stay in float, too, because its symmetric activations waste half of their numbers below
-zero (agreement 0.985 instead of 0.929). Refuses to know which images, and what executes the result.
+steps of training, onnxruntime: mIoU drop 0.72 points; with them 1.03; by the extremes of all images 1.32).
+For TensorRT the outputs stay in float, too, because its symmetric activations waste half of their numbers
+below zero (agreement 0.985 instead of 0.929). Refuses to know which images, and what executes the result.
 """
 
 from __future__ import annotations
