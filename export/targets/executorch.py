@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 from export.graphrules import GraphRules, Most
 from export.targets import Budget, BuildContext, Support, missing_packages
@@ -132,18 +131,25 @@ def _ending_at_logits(graph: Any, net: LabelMapper) -> Any:
 
 @contextmanager
 def _plain_attention() -> Iterator[None]:
-    """torch's fused attention as two products and a softmax.
+    """The softmax core as two products and a softmax instead of torch's fused operator.
 
-    Its own decomposition guards against masked rows that do not exist here, with operators XNNPACK lacks, and
-    has other strides than the fused kernel, which a second torch.export then trips over.
+    Its decomposition guards against masked rows that do not exist here, with operators XNNPACK lacks, and has
+    other strides than the fused kernel, which a second torch.export then trips over. torch's function itself
+    stays: ExecuTorch's own passes call it.
     """
-    from torch.nn import functional
+    from torch.nn.functional import softmax
+
+    from pipeline.models.attention import CORES
 
     def plain(q: Any, k: Any, v: Any) -> Any:
-        return functional.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1) @ v
+        return v @ softmax(q.transpose(-1, -2) @ k * q.shape[-2] ** -0.5, dim=-1).transpose(-1, -2)
 
-    with patch.object(functional, "scaled_dot_product_attention", plain):
+    fused = CORES["softmax"]
+    CORES["softmax"] = plain
+    try:
         yield
+    finally:
+        CORES["softmax"] = fused
 
 
 @contextmanager

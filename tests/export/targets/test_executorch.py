@@ -1,0 +1,36 @@
+"""ExecuTorch: both attentions become a program whose label map is the network's, in parts that XNNPACK takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from export.graphrules import check_graph, network_parts
+from export.targets import BuildContext
+from export.targets import executorch as target
+from pipeline.models.attention import CORES
+from pipeline.models.efficientvit import create_model
+from pipeline.models.labelmap import LabelMapper
+
+SIZE = (64, 96)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(target.requires() is not None, reason=str(target.requires()))
+@pytest.mark.parametrize("attention", ["linear", "softmax"])
+def test_the_program_is_the_network(attention: str, tmp_path: Path) -> None:
+    from executorch.runtime import Runtime
+
+    torch.manual_seed(0)
+    model = create_model("b0", 5, attention).eval()
+    net = LabelMapper(model, SIZE, (0.4, 0.4, 0.4), (0.2, 0.2, 0.2))
+    core = CORES["softmax"]
+    files = target.build(net, BuildContext("fp32", tmp_path))
+    assert CORES["softmax"] is core, "exchanged for the export only"
+    check_graph(target.count_ops(files), target.RULES, network_parts(net), attention)
+    frame = torch.randint(0, 256, (1, *SIZE, 3), dtype=torch.uint8)
+    (labels,) = Runtime.get().load_program(files["model.pte"]).load_method("forward").execute([frame])
+    with torch.no_grad():
+        assert (labels == net(frame)).float().mean() > 0.999
