@@ -5,21 +5,20 @@ Refuses to know where they go (readme.py) and how a figure was measured (the rec
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+
+from cells import Record, by, line, stored  # beside this file
 
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
 MISSING = "No measurement stored yet."
 TASKS = {"network": "network to logits", "frame": "frame to label map"}
 KINDS = ("linear", "softmax")
 TOP_OPERATORS = 6
-Record = dict[str, Any]
 
 
 def plain() -> str:
     """Our export against the plain one: a row a task and size."""
-    if (record := _read("benchmark_plain")) is None:
+    if (record := stored(REPORTS / "benchmark_plain.json")) is None:
         return MISSING
     head = (
         "| task, size | equality | plain ms | ours ms | speed-up (rounds) | plain MB: peak (net) | ours MB |"
@@ -28,7 +27,7 @@ def plain() -> str:
     for case in record["cases"]:
         theirs, ours = case["plain"], case["ours"]
         cells = (
-            f"{TASKS[case['task']]}, {_by(case['size'])}",
+            f"{TASKS[case['task']]}, {by(case['size'])}",
             _equality(case["equality"]),
             f"{theirs['ms']:.1f}",
             f"{ours['ms']:.1f}",
@@ -36,7 +35,7 @@ def plain() -> str:
             _memory(theirs),
             _memory(ours),
         )
-        lines.append(_row(*cells))
+        lines.append(line(*cells))
     return "\n".join([*lines, "", _made(record)])
 
 
@@ -52,16 +51,16 @@ def _memory(side: Record) -> str:
 
 def scaling() -> str:
     """Linear against softmax: a row a size, the fitted exponents last."""
-    if (record := _read("benchmark_scaling")) is None:
+    if (record := stored(REPORTS / "benchmark_scaling.json")) is None:
         return MISSING
     head = "| size (tokens) | network ms: linear | softmax | ratio | core ms: linear | softmax | ratio "
     lines = [head + "| network MB: linear | softmax |", "|---|" + "---|" * 8]
     cases = {(case["part"], tuple(case["size"])): case for case in record["cases"]}
     for size in dict.fromkeys(size for _, size in cases):
         network, core = cases["network", size], cases["core", size]
-        name = f"{_by(size)} ({network['tokens']})"
+        name = f"{by(size)} ({network['tokens']})"
         memory = (_figure(network[kind], "net_bytes", 1e6, 0) for kind in KINDS)
-        lines.append(_row(name, *_pair(network), *_pair(core), *memory))
+        lines.append(line(name, *_pair(network), *_pair(core), *memory))
     lines += [_fits(record, "all", "exponent"), _fits(record, "larger_half", "exponent, larger half")]
     return "\n".join([*lines, "", _made(record)])
 
@@ -70,7 +69,7 @@ def _fits(record: Record, which: str, name: str) -> str:
     """A row of fitted exponents; the larger half of the sizes has less of what does not grow."""
     fits = [record["exponents"][part][kind][which] for part in ("network", "core") for kind in KINDS]
     shown = ["-" if fit is None else f"{fit:.2f}" for fit in fits]
-    return _row(name, *shown[:2], "", *shown[2:], "", "", "")
+    return line(name, *shown[:2], "", *shown[2:], "", "", "")
 
 
 def _pair(case: Record) -> tuple[str, str, str]:
@@ -86,19 +85,19 @@ def _figure(side: Record, key: str, unit: float, digits: int) -> str:
 
 def operators() -> str:
     """Operator types of our graph, slowest first."""
-    if (record := _read("benchmark_operators")) is None:
+    if (record := stored(REPORTS / "benchmark_operators.json")) is None:
         return MISSING
     case = record["cases"][0]
     lines = ["| operator (nodes) | ms | share | GFLOP/s | of the peak |", "|---|---|---|---|---|"]
     for row in case["operators"][:TOP_OPERATORS]:
         reached = (f"{row['gflops']:.0f}", f"{row['share_of_peak']:.0%}") if "gflops" in row else ("", "")
         lines.append(
-            _row(
+            line(
                 f"{row['op']} ({row['nodes']})", f"{row['ms']:.2f}", f"{row['ms'] / case['ms']:.0%}", *reached
             )
         )
     rest = sum(row["ms"] for row in case["operators"][TOP_OPERATORS:]) + case["outside_nodes_ms"]
-    lines.append(_row("all others, and between nodes", f"{rest:.2f}", f"{rest / case['ms']:.0%}", "", ""))
+    lines.append(line("all others, and between nodes", f"{rest:.2f}", f"{rest / case['ms']:.0%}", "", ""))
     peak = case["peak"]
     reference = (
         f"Peak: {peak['gflops']:.0f} GFLOP/s in a product of two {peak['side']}x{peak['side']} matrices."
@@ -108,7 +107,7 @@ def operators() -> str:
 
 def attention() -> str:
     """Entropy and top-1 share of the attention weights, a row a layer."""
-    if (record := _read("attention")) is None:
+    if (record := stored(REPORTS / "attention.json")) is None:
         return MISSING
     lines = [
         "| layer (tokens) | entropy: linear | softmax | top-1 share: linear | softmax |",
@@ -117,23 +116,9 @@ def attention() -> str:
     for row in record["layers"]:
         figures = (row[kind][key] for key in ("entropy", "top1") for kind in KINDS)
         shown = ("-" if value is None else f"{value:.3f}" for value in figures)
-        lines.append(_row(f"{row['layer']} ({row['tokens']})", *shown))
+        lines.append(line(f"{row['layer']} ({row['tokens']})", *shown))
     models = " and ".join(f"`{name}`" for name in record["checkpoints"])
-    return "\n".join([*lines, "", f"{models}, an image at {_by(record['size'])}."])
-
-
-def _read(name: str) -> Record | None:
-    path = REPORTS / f"{name}.json"
-    record: Record | None = json.loads(path.read_text()) if path.is_file() else None
-    return record
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _by(size: Any) -> str:
-    return f"{size[0]}x{size[1]}"
+    return "\n".join([*lines, "", f"{models}, an image at {by(record['size'])}."])
 
 
 def _ratio(figures: Record) -> str:

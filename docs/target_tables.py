@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cells import line  # beside this file
+
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
 HEAD = (
     "| target | precision | proof | agreement | mIoU drop, points | MB | p50 ms here |",
@@ -30,17 +32,17 @@ def _table(report: dict[str, Any]) -> str:
     return "\n".join([title, "", *HEAD, *map(_row, report["rows"])])
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row(made: dict[str, Any]) -> str:
     cells = [
-        row["target"],
-        row["precision"],
-        row["proof"].replace("|", "/"),
-        _figure(row["agreement"], ".5f"),
-        _figure(row["miou_drop_points"], "+.2f"),
-        _figure(row["size_bytes"] and row["size_bytes"] / 1e6, ".2f"),
-        _figure(row["latency_ms"], ".1f"),
+        made["target"],
+        made["precision"],
+        made["proof"].replace("|", "/"),
+        _figure(made["agreement"], ".5f"),
+        _figure(made["miou_drop_points"], "+.2f"),
+        _figure(made["size_bytes"] and made["size_bytes"] / 1e6, ".2f"),
+        _figure(made["latency_ms"], ".1f"),
     ]
-    return f"| {' | '.join(cells)} |"
+    return line(*cells)
 
 
 def _figure(value: float | None, form: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+
+from cells import Record, by, line, stored  # beside this file
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = "| weights | parameters | mIoU on val | steps | hours | training images/s | p50 ms (target, size) |"
-Record = dict[str, Any]
 
 
 def weights(root: Path = ROOT) -> str:
@@ -20,7 +20,7 @@ def weights(root: Path = ROOT) -> str:
     cards = [json.loads(path.read_text()) for path in sorted(root.glob("zoo/*/card.json"))]
     if not cards:
         return "No weights in zoo/ yet."
-    speed = _read(root / "reports/benchmark_training.json")
+    speed = stored(root / "reports/benchmark_training.json")
     benches = [json.loads(path.read_text()) for path in sorted(root.glob("reports/bench_*.json"))]
     rows = [_row(card, speed, benches) for card in cards]
     return "\n".join([HEAD, "|---|---|---|---|---|---|---|", *rows, "", *_commands(cards, speed, benches)])
@@ -39,9 +39,9 @@ def _row(card: Record, speed: Record | None, benches: list[Record]) -> str:
         _rate(card, speed),
         "-"
         if bench is None
-        else f"{bench['latency_ms']['p50']:.1f} ({bench['target']}, {_by(bench['size'])})",
+        else f"{bench['latency_ms']['p50']:.1f} ({bench['target']}, {by(bench['size'])})",
     )
-    return f"| {' | '.join(cells)} |"
+    return line(*cells)
 
 
 def _rate(card: Record, speed: Record | None) -> str:
@@ -70,11 +70,3 @@ def _commands(cards: list[Record], speed: Record | None, benches: list[Record]) 
     measured = [bench for card in cards if (bench := _bench_of(card, benches))]
     lines += [f"Latency, {b['name']}, {b['threads']} threads: `{b['command']}`." for b in measured]
     return lines
-
-
-def _read(path: Path) -> Record | None:
-    return json.loads(path.read_text()) if path.is_file() else None
-
-
-def _by(size: Any) -> str:
-    return f"{size[0]}x{size[1]}"

@@ -27,6 +27,7 @@ from export.trace import write
 from pipeline.artifact import DONE, Stage
 from pipeline.display import plain_console
 from pipeline.models.checkpoints import load_checkpoint
+from pipeline.models.efficientvit import EfficientViTSeg
 from pipeline.models.labelmap import LabelMapper
 
 
@@ -41,14 +42,16 @@ def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
             written.
         InputError: an option of the order that does not exist, or an image that cannot be read.
     """
-    net = order.given or _our_network(order)
+    model = None if order.given else load_checkpoint(order.source.path)[0]
+    net = _mapper(order, model) if model else order.given
+    assert net is not None, "a checkpoint or a network that was given"
     name = out.resolve().name
     manifest = package.describe(order.source, net, order.target, order.precision, name, order.shape)
     manifest = package.with_calibration(manifest, order.calibration)
     with TemporaryDirectory(prefix="edgeseg-") as scratch:
         files = _build(order, net, manifest, Path(scratch))
         artifact = write_bundle(Path(scratch, "candidate"), manifest, files)
-        answers = _ask(order, net)
+        answers = _ask(order, model)
         result = _prove(order, artifact, _cut(order, net, manifest, files, Path(scratch)), answers)
         golden, arrays = package.make_golden(manifest, answers, result, order.pictures, order.budget)
         complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
@@ -57,19 +60,18 @@ def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
         return write_bundle(out, complete, contents)
 
 
-def _our_network(order: Order) -> LabelMapper:
-    """The checkpoint's network with the ends asked for."""
-    model, _ = load_checkpoint(order.source.path)
+def _mapper(order: Order, model: EfficientViTSeg) -> LabelMapper:
+    """The checkpoint's network (a copy of it) with the ends asked for."""
     rule, shape = order.source.preprocess, order.shape
     return LabelMapper(model, rule.size, rule.mean, rule.std, shape.input, shape.output, order.final)
 
 
-def _ask(order: Order, net: LabelMapper | GivenNetwork) -> dict[str, parity.Answer]:
+def _ask(order: Order, model: EfficientViTSeg | None) -> dict[str, parity.Answer]:
     """The reference's answers: the checkpoint's in PyTorch, or the given file's own."""
     rule = order.source.preprocess
-    if isinstance(net, GivenNetwork):
-        return ask_given(net, rule, order.pictures)
-    model, _ = load_checkpoint(order.source.path)  # not the mapper's: its upsampling is the exported form's
+    if order.given:
+        return ask_given(order.given, rule, order.pictures)
+    assert model is not None, "it was read for the artifact"
     return parity.ask_checkpoint(model, rule, order.final, order.pictures)
 
 

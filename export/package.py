@@ -31,7 +31,6 @@ from export.targets import Budget, Shape, Target
 from export.trace import ONE_FRAME
 from pipeline.artifact import git_commit
 from pipeline.models.labelmap import LabelMapper
-from pipeline.models.upsample import stage_size
 
 GOLDEN_FILE = "golden.npz"
 GOLDEN_IMAGES = 2
@@ -159,7 +158,7 @@ def _output_spec(net: LabelMapper | GivenNetwork, output: str, batch: int) -> Te
         return net.output_spec
     if output == "labels":
         return TensorSpec(output, "uint8", (batch, *net.size), "NHW")
-    return TensorSpec(output, "float32", (batch, net.model.classes, *stage_size(net.size, 8)), "NCHW")
+    return TensorSpec(output, "float32", (batch, *net.logits_shape), "NCHW")
 
 
 def _provenance(source: Source, versions: dict[str, str]) -> Provenance:

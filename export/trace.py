@@ -24,7 +24,6 @@ from deploy.files import atomic_write_bytes
 from export.targets import Shape
 from pipeline.models.attention import MultiScaleAttention
 from pipeline.models.labelmap import LabelMapper
-from pipeline.models.upsample import stage_size
 
 OPSET = 20
 INPUT_NAME = "image"
@@ -181,7 +180,7 @@ def cut_at_logits(path: Path, net: LabelMapper, out: Path) -> Path:
     It serves to measure errors of a label-map artifact in the artifact's own graph.
     """
     model = onnx.load(path)
-    shape = (net.model.classes, *stage_size(net.size, 8))
+    shape = net.logits_shape
     values = {value.name: value for value in _values(infer(model))}
     heads = [name for node in model.graph.node for name in node.output if name in values]
     last = [name for name in heads if (sides(values[name]) or ())[1:] == shape][-1]

@@ -83,11 +83,12 @@ def adapted_recipe(args: argparse.Namespace) -> Recipe:
 
 def _say_counts(recipe: Recipe, data: Path) -> None:
     """One line: how many parameters the domain trains, by kind."""
-    from pipeline.job import Job
+    from deploy.labels import read_dataset
+    from pipeline.job import model_spec
     from pipeline.models.adaptation import Adaptation, count_parameters
     from pipeline.models.checkpoints import build_model
 
-    spec = Job(recipe, data).model_spec
+    spec = model_spec(recipe, len(read_dataset(data).classes))
     counts = count_parameters(build_model(spec), Adaptation(**spec["adaptation"]))
     everything = counts.pop("all")
     parts = ", ".join(f"{kind} {number:,}" for kind, number in counts.items() if number)

@@ -139,7 +139,7 @@ class FinishConfig:
 class AdaptConfig:
     """How a base checkpoint becomes a domain's (`pipeline adapt` fills this in); no base: a whole model.
 
-    The last four are the attributes of `pipeline.models.adaptation.Adaptation`.
+    All but the base are the attributes of `pipeline.models.adaptation.Adaptation`.
     """
 
     base: str = _setting("", later=True)  # a run's or zoo name; [model] then is the base's
@@ -147,7 +147,6 @@ class AdaptConfig:
     bottleneck: int = _setting(8, low=1, high=1024, later=True)
     head: str = _setting("classifier", of=("classifier", "full"), later=True)
     bn_stats: str = _setting("frozen", of=("frozen", "domain"), later=True)
-    everywhere: bool = _setting(False, later=True)
 
 
 @dataclass(frozen=True)
@@ -315,7 +314,7 @@ def _limits_text(low: float | None, high: float | None) -> str:
 def _typed(value: Any, kind: Any, where: str) -> Any:
     if kind is str and isinstance(value, str):
         return value
-    if kind in (int, bool) and type(value) is kind:
+    if kind is int and type(value) is int:
         return value
     if kind is float and type(value) in (int, float):
         return float(value)
@@ -323,7 +322,7 @@ def _typed(value: Any, kind: Any, where: str) -> Any:
         return _size(value, where)
     if get_origin(kind) is tuple and get_args(kind)[0] is float:
         return _range(value, where)
-    names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+    names = {str: "a text", int: "a whole number", float: "a number"}
     raise InputError(
         where, got=repr(value), expected=names.get(kind, 'a size such as "192x256" (height x width)')
     )

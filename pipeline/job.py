@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 VERSION = 1  # raise it when the same recipe and data give other weights
 
 
+def model_spec(recipe: Recipe, classes: int) -> dict[str, Any]:
+    """The model as a checkpoint describes it (`CheckpointMeta.model`)."""
+    wanted = asdict(recipe.model) | {"classes": classes}
+    del wanted["init"]
+    how = asdict(recipe.adapt)
+    return wanted | ({"adaptation": how} if how.pop("base") else {})
+
+
 class Job:
     """A recipe on a labelled folder.
 
@@ -84,14 +92,6 @@ class Job:
         name = self.recipe.adapt.base
         return resolve_checkpoint(name) if name else None
 
-    @property
-    def model_spec(self) -> dict[str, Any]:
-        """The model as a checkpoint describes it (`CheckpointMeta.model`)."""
-        wanted = asdict(self.recipe.model) | {"classes": self.classes}
-        del wanted["init"]
-        how = asdict(self.recipe.adapt)
-        return wanted | ({"adaptation": how} if how.pop("base") else {})
-
     def keep_notes(self, notes: dict[str, Any]) -> None:
         """Take over the notes of this stage's first start, so that nothing depends on when it resumed."""
         self.stage = replace(self.stage, notes=notes)
@@ -102,7 +102,7 @@ class Job:
 
         name = self.recipe.adapt.base
         return CheckpointMeta(
-            model=self.model_spec,
+            model=model_spec(self.recipe, self.classes),
             dataset=_dataset(self.info),
             preprocess=_preprocess(self.rule),
             provenance={

@@ -243,10 +243,11 @@ def _weights(job: Job, report: LabelReport) -> torch.Tensor:
 
 def _model(job: Job, say: bool) -> EfficientViTSeg:
     """A fresh model, one that starts from `model.init`, or a base with what a domain adds; `say`: tell so."""
+    from pipeline.job import model_spec
     from pipeline.models.adaptation import Adaptation, adapt
     from pipeline.models.checkpoints import build_model, init_from, load_checkpoint
 
-    spec = job.model_spec
+    spec = model_spec(job.recipe, job.classes)
     if job.base:
         base = load_checkpoint(job.base)[0]
         adapt(base, job.classes, Adaptation(**spec["adaptation"]))

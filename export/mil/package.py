@@ -22,7 +22,6 @@ from deploy.runtimes.coreml import PACKAGE
 from export.mil.program import read_spec
 from export.mil.quiet import coremltools, quiet
 from pipeline.models.labelmap import LabelMapper
-from pipeline.models.upsample import stage_size
 
 _AUTHOR = "com.apple.CoreML"
 _ITEMS = {
@@ -73,7 +72,7 @@ def cut_at_logits(package: Path, net: LabelMapper, folder: Path) -> dict[str, Pa
     spec, content = read_spec(package)
     function = spec.mlProgram.functions["main"]
     block = function.block_specializations[function.opset]
-    shape = [1, net.model.classes, *stage_size(net.size, 8)]
+    shape = [1, *net.logits_shape]
     ends = [
         index for index, operation in enumerate(block.operations) if _shape(operation.outputs[0]) == shape
     ]

@@ -115,10 +115,8 @@ def _ending_at_logits(graph: Any, net: LabelMapper) -> Any:
     """A copy of the graph that returns the head's logits, the last tensor of their shape."""
     import copy
 
-    from pipeline.models.upsample import stage_size
-
     cut = copy.deepcopy(graph)
-    shape = (net.model.classes, *stage_size(net.size, 8))
+    shape = net.logits_shape
     heads = [
         node for node in cut.graph.nodes if tuple(getattr(node.meta.get("val"), "shape", ()))[1:] == shape
     ]

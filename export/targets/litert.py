@@ -81,9 +81,9 @@ def adapt_manifest(manifest: Manifest) -> Manifest:
 def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:
     """The same file with another output: the last float tensor of the logits' shape."""
     from export.tflite import with_output
-    from pipeline.models.upsample import stage_size
 
-    shape = (*stage_size(net.size, 8), net.model.classes)
+    classes, height, width = net.logits_shape
+    shape = (height, width, classes)
     return {MODEL_FILE: with_output(files[MODEL_FILE], shape, folder / MODEL_FILE)}
 
 

@@ -76,10 +76,8 @@ def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> 
     """The same graph ending at the head's logits."""
     import openvino
 
-    from pipeline.models.upsample import stage_size
-
     model = openvino.Core().read_model(files[MODEL_FILE])
-    shape = [net.model.classes, *stage_size(net.size, 8)]
+    shape = list(net.logits_shape)
     heads = [op for op in model.get_ordered_ops() if op.get_output_size() == 1 and _shape(op)[1:] == shape]
     logits = heads[-1].output(0)
     logits.set_names({"logits"})

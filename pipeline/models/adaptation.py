@@ -36,14 +36,13 @@ class Adaptation:
     Attributes:
         method: one of `METHODS`. bottleneck: width r of adapters, rank r of low-rank additions.
         head: "classifier" (its last convolution) or "full". bn_stats: "frozen" keeps the base's running
-        statistics, "domain" takes the domain's. everywhere: adapters also outside the attention blocks.
+        statistics, "domain" takes the domain's.
     """
 
     method: str
     bottleneck: int = 8
     head: str = "classifier"
     bn_stats: str = "frozen"
-    everywhere: bool = False
 
     def __post_init__(self) -> None:
         """Raise InputError for a value that is none of these."""
@@ -58,8 +57,6 @@ class Adaptation:
                 )
         if type(self.bottleneck) is not int or not 1 <= self.bottleneck <= 1024:
             raise InputError("bottleneck out of range", repr(self.bottleneck), "1..1024")
-        if type(self.everywhere) is not bool:
-            raise InputError("everywhere", repr(self.everywhere), "true or false")
 
 
 def adapt(model: EfficientViTSeg, classes: int, how: Adaptation) -> None:
@@ -74,7 +71,7 @@ def adapt(model: EfficientViTSeg, classes: int, how: Adaptation) -> None:
         raise InputError("number of classes out of range", classes, f"1..{MAX_CLASSES}")
     _replace_classifier(model, classes)
     if how.method == "adapter":
-        insert_adapters(model, how.bottleneck, how.everywhere)
+        insert_adapters(model, how.bottleneck)
     elif how.method == "lora":
         insert_low_rank(model, how.bottleneck)
     trained = set(trained_parameters(model, how))

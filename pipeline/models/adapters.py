@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pipeline.models.efficientvit import AttentionBlock, EfficientViTSeg
-from pipeline.models.layers import Residual
 
 
 class Adapter(nn.Module):
@@ -58,14 +57,12 @@ class LowRankConv(nn.Conv2d):
         return F.conv2d(x, self.weight + (self.high @ self.low)[:, :, None, None], self.bias)
 
 
-def insert_adapters(model: EfficientViTSeg, bottleneck: int, everywhere: bool = False) -> None:
-    """An adapter on the output of every attention and every feed-forward part, before its skip is added.
-
-    Args:
-        everywhere: also on the residual blocks outside the attention blocks (stem, local stages, head).
-    """
-    for branch in _branches(model, everywhere):
-        branch.adapter = Adapter(_width(branch), bottleneck)
+def insert_adapters(model: EfficientViTSeg, bottleneck: int) -> None:
+    """An adapter on the output of every attention and every feed-forward part, before its skip is added."""
+    for block in attention_blocks(model):
+        for branch in (block.context_module, block.local_module):
+            *_, last = (module for module in branch.main.modules() if isinstance(module, nn.Conv2d))
+            branch.adapter = Adapter(last.out_channels, bottleneck)
 
 
 def insert_low_rank(model: EfficientViTSeg, rank: int) -> None:
@@ -80,18 +77,3 @@ def insert_low_rank(model: EfficientViTSeg, rank: int) -> None:
 def attention_blocks(model: EfficientViTSeg) -> Iterator[AttentionBlock]:
     """From the first to the last."""
     return (module for module in model.modules() if isinstance(module, AttentionBlock))
-
-
-def _branches(model: EfficientViTSeg, everywhere: bool) -> list[Residual]:
-    """Residual branches with a skip, in the order of the network."""
-    if not everywhere:
-        return [
-            part for block in attention_blocks(model) for part in (block.context_module, block.local_module)
-        ]
-    return [module for module in model.modules() if isinstance(module, Residual) and module.skip]
-
-
-def _width(branch: Residual) -> int:
-    """Channels of a branch's output: those of its last convolution."""
-    *_, last = (module for module in branch.main.modules() if isinstance(module, nn.Conv2d))
-    return last.out_channels

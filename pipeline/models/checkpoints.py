@@ -114,7 +114,7 @@ def load_checkpoint(path: Path | str) -> tuple[EfficientViTSeg, CheckpointMeta]:
     model = build_model(meta.model)
     state = _read_tensors(path)
     if meta.base:
-        _require_exactly(state, _own_tensors(meta.model), path)
+        _require_exactly(state, domain_tensors(model, Adaptation(**meta.model["adaptation"])), path)
         state = _base_tensors(path, meta.base, model) | state
     load_weights(model, state, str(path))
     return model.eval(), meta

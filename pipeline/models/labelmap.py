@@ -108,6 +108,11 @@ class LabelMapper(nn.Module):
         self.to(next(model.parameters()))  # dtype and device of the model, buffers too
         self.train(False)
 
+    @property
+    def logits_shape(self) -> tuple[int, int, int]:
+        """(C, ceil(H/8), ceil(W/8)): one frame's logits, whatever the output is."""
+        return (self.model.classes, *stage_size(self.size, 8))
+
     def normalise(self, frame: Tensor) -> Tensor:
         """`[B, H, W, 3]` uint8 -> `[B, 3, H, W]`. The cast comes first: TensorRT transposes no uint8."""
         x = frame.to(self.shift.dtype).permute(0, 3, 1, 2)
