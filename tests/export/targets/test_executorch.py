@@ -1,4 +1,4 @@
-"""ExecuTorch: both attentions become a program whose label map is the network's, in parts that XNNPACK takes."""
+"""ExecuTorch: with either attention the program computes the network's label map, within the allowed parts."""
 
 from __future__ import annotations
 
