@@ -1,4 +1,4 @@
-"""ExecuTorch: with either attention the program computes the network's label map, within the allowed parts."""
+"""ExecuTorch: with either attention the program computes the network's label map, within its rules."""
 
 from __future__ import annotations
 
