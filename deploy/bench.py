@@ -107,12 +107,12 @@ def _measure_here(args: argparse.Namespace) -> Measurement:
 def _deliver(measurement: Measurement, args: argparse.Namespace) -> None:
     from deploy.measurement import keep_measurement, measurement_to_json
 
+    if args.json != "-":
+        print(summary(measurement), flush=True)  # first: a file that cannot be written loses no figure
     if args.json:
         write_json(args.json, measurement_to_json(measurement))
     if args.keep:
         print(f"kept         {keep_measurement(args.keep, measurement)}", file=sys.stderr)
-    if args.json != "-":
-        print(summary(measurement))
 
 
 def summary(measurement: Measurement) -> str:

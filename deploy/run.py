@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.errors import GateError, InputError
+from deploy.errors import InputError
 from deploy.files import atomic_write_bytes
 from deploy.options import add_bundle, share
 from deploy.progress import track
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from deploy.preprocess import Image
     from deploy.segmenter import Segmenter
 
 
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Segment every image; exit status 2 at the end if some could not be read."""
     from deploy import video
     from deploy.bundle import load_bundle
+    from deploy.preprocess import read_image
     from deploy.segmenter import Segmenter
     from deploy.video import is_video
 
@@ -64,11 +66,11 @@ def run(args: argparse.Namespace) -> int:
     with Segmenter(bundle, args.threads) as segmenter:
         for name, path in track(list(images.items()), "run"):
             try:
-                write_result(segmenter, path, args.out, name, args.opacity)
-            except GateError:
-                raise
+                image = read_image(path)
             except InputError as error:
                 failures.append(error)
+                continue
+            write_result(segmenter, image, args.out, name, args.opacity)
     done = len(images) - len(failures)
     print(f"{done} of {len(images)} images -> {args.out / 'masks'}, {args.out / 'overlays'}")
     if failures:
@@ -104,12 +106,10 @@ def list_images(source: Path) -> dict[str, Path]:
     return {path.stem if stems[path.stem] == 1 else path.name: path for path in paths}
 
 
-def write_result(segmenter: Segmenter, image_file: Path, out: Path, name: str, opacity: float) -> None:
-    """Segment one image and write `<out>/masks/<name>.png` and `<out>/overlays/<name>.png`."""
+def write_result(segmenter: Segmenter, image: Image, out: Path, name: str, opacity: float) -> None:
+    """Segment `[H, W, 3]` uint8 RGB and write `<out>/masks/<name>.png` and `<out>/overlays/<name>.png`."""
     from deploy.postprocess import overlay
-    from deploy.preprocess import read_image
 
-    image = read_image(image_file)
     labels = segmenter.segment(image)
     picture = overlay(image, labels, segmenter.bundle.manifest.classes, opacity)
     atomic_write_bytes(out / "masks" / f"{name}.png", encode_png(labels))

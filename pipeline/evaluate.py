@@ -102,12 +102,12 @@ def run(args: argparse.Namespace) -> int:
     from deploy.files import write_json
 
     result = measure(args)
-    if args.json:
-        write_json(args.json, result)
     if args.json != "-":
-        _print(result)
+        _print(result)  # first: a file that cannot be written loses no figure
         if args.pictures:
             print(f"pictures: {args.pictures}")
+    if args.json:
+        write_json(args.json, result)
     return 0
 
 

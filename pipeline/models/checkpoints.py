@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,8 @@ def _require_safetensors(path: Path) -> None:
     """Refuse pickles and oversized files before anything parses them."""
     if not path.is_file():
         raise InputError(f"checkpoint {path} does not exist", expected="a .safetensors file")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"checkpoint {path} cannot be read", "no permission")
     if path.suffix in (".pt", ".pth", ".ckpt", ".bin"):
         fix = "read official weights with `python -m pipeline import --checkpoint`"
         raise InputError(f"checkpoint {path} may be a pickle", path.suffix, ".safetensors", fix)

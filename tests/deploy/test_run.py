@@ -96,6 +96,15 @@ def test_a_damaged_image_does_not_stop_the_others(tiny_bundle: Bundle, tmp_path:
     assert "2 of 3 images" in captured.out and captured.err == ""
 
 
+def test_a_place_that_cannot_be_written_stops_at_the_first_image(
+    tiny_bundle: Bundle, colour_folder: Path, tmp_path: Path, capsys: Any
+) -> None:
+    (tmp_path / "overlays").write_text("a file where the folder should be")
+    with pytest.raises(InputError, match="cannot write") as caught:
+        _run(tiny_bundle.root, colour_folder / "val" / "images", "--out", tmp_path)
+    assert "more image" not in str(caught.value) and len(list((tmp_path / "masks").iterdir())) == 1
+
+
 def test_the_truth_is_never_overwritten(tiny_bundle: Bundle, colour_folder: Path) -> None:
     split = colour_folder / "val"
     before = (split / "masks" / "0.png").read_bytes()
