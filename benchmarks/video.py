@@ -65,7 +65,7 @@ def main() -> None:
     args = parser.parse_args()
     threads = args.threads or default_threads()
     cv2.setNumThreads(threads)
-    bundle = load_bundle(args.bundle)
+    bundle = load_bundle(args.bundle, domain=args.domain)
     figures: dict[str, list[float]] = {"one_network_fps": [], "side_by_side_fps": [], "video_fps": []}
     with ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,7 +93,7 @@ def _measure_here(args: argparse.Namespace) -> Measurement:
         cv2.setNumThreads(args.threads)  # OpenCV has threads of its own
     command = shlex.join(["python", "-m", "deploy", *sys.argv[1:]])
     command = command.encode("utf-8", "backslashreplace").decode()[:LONGEST_TEXT]  # a path may hold any bytes
-    with opened(args.bundle) as bundle:
+    with opened(args.bundle, args.domain) as bundle:
         measurement = measure(
             with_provider(bundle, args.provider),
             args.threads, args.data, args.split, args.frames, args.warmup, command,
@@ -121,6 +121,8 @@ def summary(measurement: Measurement) -> str:
 
 
 def _main(m: Measurement) -> Iterator[tuple[str, str]]:
+    from deploy.metrics import mean_dice
+
     latency, stages, memory = m.latency_ms, m.stages_ms, m.peak_memory_bytes
     miou = m.accuracy_reason if m.miou is None else f"{m.miou:.4f}"
     yield (
@@ -128,10 +130,21 @@ def _main(m: Measurement) -> Iterator[tuple[str, str]]:
         f"{m.name} ({m.proof}) on {m.machine.board or m.machine.cpu_model or m.machine.architecture}",
     )
     yield "mIoU", f"{miou}" + (f" on {m.images} images" if m.images else "")
+    if m.dice:
+        yield "Dice", _dice(m.dice)
+    if m.volume_dice:
+        yield (
+            "",
+            f"{_dice(mean_dice(m.volume_dice, tuple(m.dice or ())))}, mean of {len(m.volume_dice)} volumes",
+        )
     yield "latency", f"p50 {latency.p50:.2f}  p90 {latency.p90:.2f}  p99 {latency.p99:.2f} ms"
     yield "stages", f"{stages.preprocess:.2f} + {stages.inference:.2f} + {stages.postprocess:.2f} ms"
     yield "throughput", f"{m.throughput_fps:.1f} frames/s, {m.threads} threads"
     yield "peak memory", f"{memory / 1e6:.0f} MB" if memory else f"{m.peak_memory_reason}"
+
+
+def _dice(scores: Mapping[str, float | None]) -> str:
+    return ", ".join(f"{name} {'-' if value is None else f'{value:.4f}'}" for name, value in scores.items())
 
 
 def _extras(m: Measurement) -> Iterator[tuple[str, str]]:

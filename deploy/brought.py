@@ -30,15 +30,17 @@ def is_brought(path: Path) -> bool:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Bundle]:
-    """The bundle at `path`; an ONNX file is wrapped as one for as long as the block lasts.
+def opened(path: Path, domain: str | None = None) -> Iterator[Bundle]:
+    """The bundle at `path`, or its domain; an ONNX file is wrapped as one for as long as the block lasts.
 
     Raises:
         InputError: no bundle, or an ONNX file that does not segment one image of a fixed size.
     """
     if not is_brought(path):
-        yield load_bundle(path)
+        yield load_bundle(path, domain=domain)
         return
+    if domain:
+        raise InputError("--domain", got=f"a model of your own, {path}", expected="a bundle")
     with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
         yield write_bundle(Path(folder) / path.stem, _manifest(path), {"model.onnx": path})
 

@@ -11,7 +11,7 @@ import os
 import shutil
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deploy.errors import InputError
+from deploy.externaldata import check_external_data
 from deploy.files import atomic_folder, atomic_write_bytes, require_writable, sha256_file, write_json
 from deploy.manifest import (
     SCHEMA_VERSION,
@@ -37,6 +38,7 @@ from deploy.manifest import (
     check_relative_path,
     manifest_from_json,
     manifest_to_json,
+    of_domain,
 )
 from deploy.schema import read_json
 
@@ -65,10 +67,11 @@ _DAMAGED = "copy or export the bundle again"
 
 @dataclass(frozen=True)
 class Bundle:
-    """A checked bundle: its folder and what it says."""
+    """A checked bundle: its folder and what it says; with `domain`, what it says of that domain."""
 
     root: Path
     manifest: Manifest
+    domain: str | None = None
 
     @property
     def sha256(self) -> str:
@@ -87,17 +90,28 @@ class Bundle:
         return self.root.resolve() / name
 
     def model_file(self, suffix: str) -> Path:
-        """The one listed file that ends in `suffix` (".onnx").
+        """The one listed file that ends in `suffix` (".onnx"), those of domains left out.
 
         Raises:
-            InputError: none, or several.
+            InputError: none, or several; an .onnx whose tensors lie outside the bundle's files.
         """
-        found = [entry.path for entry in self.manifest.files if entry.path.endswith(suffix)]
+        packs = {path for domain in self.manifest.domains.values() for path in domain.files}
+        paths = [entry.path for entry in self.manifest.files if entry.path not in packs]
+        found = [path for path in paths if path.endswith(suffix)]
         if len(found) != 1:
             raise InputError(
                 f"{self.root}: model", got=found or "no file", expected=f"one {suffix} file", fix=_DAMAGED
             )
+        if suffix == ".onnx":
+            check_external_data(self.path(found[0]), self._beside(found[0], paths))
         return self.path(found[0])
+
+    def _beside(self, file: str, paths: Collection[str]) -> dict[str, int]:
+        """Name -> bytes of those of the listed files that lie in the folder of `file`."""
+        folder = file.rpartition("/")[0]
+        near = [entry for entry in self.manifest.files if entry.path in paths]
+        split = [(*entry.path.rpartition("/"), entry.bytes) for entry in near]
+        return {name: size for where, _, name, size in split if where == folder}
 
     def golden(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """(inputs `[N, ...]` without the batch axis, the fp32 reference's outputs `[N, ...]`).
@@ -120,12 +134,15 @@ class Bundle:
         return inputs, outputs
 
 
-def load_bundle(path: Path | str, check_files: bool = True) -> Bundle:
+def load_bundle(path: Path | str, check_files: bool = True, domain: str | None = None) -> Bundle:
     """Read and check the bundle in folder `path`; `check_files` hashes every file.
+
+    Args:
+        domain: the one that is wanted in the base's place.
 
     Raises:
         InputError: no bundle, another schema version, unknown or missing keys, a path that leaves the folder,
-            a missing file, a changed size or byte.
+            a missing file, a changed size or byte, no such domain.
     """
     root = Path(path)
     source = root / MANIFEST_FILE
@@ -139,7 +156,7 @@ def load_bundle(path: Path | str, check_files: bool = True) -> Bundle:
         raise InputError(f"{source}: files", got="none", expected="the model's files", fix=_DAMAGED)
     for entry in manifest.files:
         _check_file(root, entry, check_files)
-    return Bundle(root, manifest)
+    return Bundle(root, of_domain(manifest, domain) if domain else manifest, domain)
 
 
 def write_bundle(final: Path | str, manifest: Manifest, files: Mapping[str, Path | bytes]) -> Bundle:

@@ -39,6 +39,7 @@ class SplitFrames:
 
     def __init__(self, bundle: Bundle, directory: Path, split: str) -> None:
         self.info: DatasetInfo = read_dataset(directory)
+        self.split = split
         self.pairs: list[Pair] = list_pairs(self.info, split)
         self.hu = hu_scale(self.info, bundle.manifest.preprocess)
         names = tuple(entry.name for entry in bundle.manifest.classes)

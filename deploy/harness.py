@@ -24,9 +24,10 @@ from deploy.frames import Frames, SplitFrames, open_frames
 from deploy.labels import dataset_digest
 from deploy.measurement import DatasetRef, Measurement, OfflineRow, Startup, Sustained
 from deploy.memory import peak_memory
-from deploy.metrics import ConfusionMatrix
+from deploy.metrics import ConfusionMatrix, overlap_scores, volume_scores
 from deploy.offline import offline
 from deploy.segmenter import Segmenter
+from deploy.slicetable import volumes_of
 from deploy.sustained import sustain
 
 NO_DATA = "no --data given: speed only"
@@ -70,6 +71,7 @@ def measure(
     return Measurement(
         **_identity(bundle),
         **_accuracy(bundle, source, done.matrix, split),
+        **_ct_accuracy(source, done),
         **_timing(done),
         warmup=warmup,
         peak_memory_bytes=more.peak[0],
@@ -154,6 +156,25 @@ def _accuracy(bundle: Bundle, source: Frames, matrix: ConfusionMatrix | None, sp
         "pixel_accuracy": _figure(matrix.pixel_accuracy()),
         "accuracy_reason": None if miou is not None else "every pixel of every mask is ignored",
     }
+
+
+def _ct_accuracy(source: Frames, done: singlestream.Pass) -> dict[str, Any]:
+    """Dice by class, as CT is judged by, and of every volume where images are slices of known ones."""
+    if (
+        done.matrix is None
+        or not isinstance(source, SplitFrames)
+        or not source.info.modality.startswith("ct")
+    ):
+        return {}
+    names = source.info.classes
+    found = {"dice": overlap_scores(*done.matrix.overlap(), names)["dice"]}
+    known = volumes_of(source.info.root, source.split)
+    if not known:
+        return found
+    hits, unions = (np.stack(part) for part in zip(*done.overlaps, strict=True))
+    volumes = [known.get(pair.stem, "of no volume") for pair in source.pairs]
+    scores = volume_scores(hits, unions, volumes, names)
+    return {**found, "volume_dice": {volume: one["dice"] for volume, one in scores.items()}}
 
 
 def _figure(value: float) -> float | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.files import write_json
-from deploy.manifest import Manifest, Preprocess, manifest_to_json
-from deploy.options import add_json
+from deploy.manifest import Domain, Manifest, Preprocess, manifest_to_json
+from deploy.options import add_domain, add_json
 
 if TYPE_CHECKING:
     from deploy.bundle import Bundle
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `info`."""
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="folder of the bundle")
+    add_domain(parser)
     add_json(parser)
 
 
@@ -25,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the bundle's manifest, in words or as JSON."""
     from deploy.bundle import load_bundle
 
-    bundle = load_bundle(args.bundle)
+    bundle = load_bundle(args.bundle, domain=args.domain)
     if args.json:
         write_json(args.json, {**manifest_to_json(bundle.manifest), "bundle_sha256": bundle.sha256})
     if args.json != "-":
@@ -55,6 +56,8 @@ def describe(bundle: Bundle) -> Iterator[tuple[str, str]]:
     names = ", ".join(info.name for info in manifest.classes)
     yield "classes", f"{len(manifest.classes)}: {names} (ignored: {manifest.ignore_index})"
     yield from _evidence(manifest)
+    for name, domain in manifest.domains.items():
+        yield "domain", _domain(manifest, name, domain)
     yield (
         "files",
         f"{len(manifest.files)}, {sum(entry.bytes for entry in manifest.files) / 1e6:.2f} MB, hashes checked",
@@ -69,6 +72,14 @@ def _slicing(rule: Preprocess) -> str:
         return ""
     spacing = f", {slices.spacing_mm:g} mm pixels" if slices.spacing_mm else ""
     return spacing + (f", neighbours at {slices.neighbour_mm:g} mm" if slices.neighbour_mm else "")
+
+
+def _domain(manifest: Manifest, name: str, domain: Domain) -> str:
+    """A domain pack in a line: by what method, which classes, and the bytes it adds."""
+    method, size = domain.provenance.model.get("method", ""), domain.preprocess.size
+    added = sum(entry.bytes for entry in manifest.files if entry.path in domain.files)
+    classes = ", ".join(info.name for info in domain.classes)
+    return f"{name}: {method}, {size[0]}x{size[1]}, {classes}; {added / 1e3:.0f} kB"
 
 
 def _evidence(manifest: Manifest) -> Iterator[tuple[str, str]]:

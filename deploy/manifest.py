@@ -6,7 +6,8 @@ of schema version 1 must load for ever: a new field needs a default, anything el
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ from deploy.errors import InputError
 from deploy.schema import decode, encode
 
 SCHEMA_VERSION = 1
+BASE_DATA = "base.bin"
+TAKEN_NAMES = ("base", "bundle", "golden", "model", "stage")
 MAX_SIDE = 16384
 MAX_HU = 32768
 PROOFS = ("executed", "evaluated", "built", "not run: why")
@@ -152,8 +155,29 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Domain:
+    """A domain pack: what the base becomes with one domain's files; the other fields are as in `Manifest`.
+
+    `base_sha256`: of the base's tensors (`BASE_DATA`), into which the domain's graph points. `files`: the
+    domain's own, by path in the bundle. `provenance.model` has the method.
+    """
+
+    base_sha256: str
+    files: tuple[str, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    preprocess: Preprocess
+    classes: tuple[ClassInfo, ...]
+    provenance: Provenance
+    ignore_index: int | None = None
+    golden: Golden | None = None
+    accuracy: Accuracy | None = None
+    parity: Parity | None = None
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """All of bundle.json."""
+    """All of bundle.json; `domains` by name: only a base that others were added to has some."""
 
     name: str
     target: Target
@@ -168,6 +192,7 @@ class Manifest:
     accuracy: Accuracy | None = None
     parity: Parity | None = None
     eval: str | None = None
+    domains: dict[str, Domain] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
 
@@ -189,6 +214,8 @@ def manifest_from_json(value: Any, where: str) -> Manifest:
 def manifest_to_json(manifest: Manifest) -> dict[str, Any]:
     """The JSON object of a manifest, `schema_version` first."""
     value: dict[str, Any] = encode(manifest)
+    if not manifest.domains:  # so that a plain bundle is still read by a device that knows no domains
+        del value["domains"]
     return {"schema_version": value.pop("schema_version"), **value}
 
 
@@ -212,6 +239,46 @@ def check_manifest(manifest: Manifest, where: str) -> None:
         raise InputError(
             f"{where}: golden.file", got=manifest.golden.file, expected="one of the listed files"
         )
+    for name in manifest.domains:
+        _check_domain(manifest, name, f"{where}: domain {name[:80]!r}")
+
+
+def of_domain(manifest: Manifest, name: str) -> Manifest:
+    """The manifest of a bundle with this domain in the base's place: its own files and the shared tensors.
+
+    Raises:
+        InputError: no such domain.
+    """
+    if name not in manifest.domains:
+        expected = f"one of {', '.join(manifest.domains)}" if manifest.domains else "none: it has no domains"
+        raise InputError(f"{manifest.name}: domain", got=repr(name), expected=expected)
+    domain = manifest.domains[name]
+    own = {item.name: getattr(domain, item.name) for item in fields(domain)}
+    del own["base_sha256"]
+    own["files"] = tuple(e for e in manifest.files if e.path in (*domain.files, BASE_DATA))
+    return replace(manifest, **own, name=f"{manifest.name}+{name}", domains={}, eval=None)
+
+
+def is_domain_name(name: str) -> bool:
+    """Whether files of a bundle can bear it."""
+    return re.fullmatch(r"[A-Za-z0-9][\w-]{0,63}", name, re.ASCII) is not None and name not in TAKEN_NAMES
+
+
+def _check_domain(manifest: Manifest, name: str, where: str) -> None:
+    """A pack is for this very base, has files of its own that are listed, and is a bundle by itself."""
+    domain = manifest.domains[name]
+    if not is_domain_name(name):
+        raise InputError(where, got="a name that no file can have", expected="letters, digits, _ and -")
+    listed = {entry.path: entry.sha256 for entry in manifest.files}
+    if listed.get(BASE_DATA) != domain.base_sha256:
+        got, fix = f"for the base {domain.base_sha256[:12]}", "export it again with this base"
+        raise InputError(where, got, f"for this {BASE_DATA}, {listed.get(BASE_DATA, 'missing')[:12]}", fix)
+    others = [path for other, each in manifest.domains.items() if other != name for path in each.files]
+    if not set(domain.files) <= set(listed) - {BASE_DATA, *others}:
+        raise InputError(
+            f"{where}: files", got=domain.files, expected="listed files that no other domain has"
+        )
+    check_manifest(of_domain(manifest, name), where)
 
 
 def is_proof(text: str) -> bool:

@@ -129,7 +129,8 @@ class Measurement:
     `images` were compared with their masks; `frames` were timed after `warmup` dropped ones. Where a figure
     is None, the `_reason` beside it says why, or nobody asked for it. `jitter_ms`: mean difference of frames
     that follow each other; `overhead`: share of the time around a frame that no stage accounts for;
-    `interrupted`: stopped by hand, so fewer frames; `brought`: no bundle of ours, timed only.
+    `interrupted`: stopped by hand, so fewer frames; `brought`: no bundle of ours, timed only. Of CT: `dice`
+    by class over all pixels, and `volume_dice` by volume and class where the slices' volumes are known.
     """
 
     name: str
@@ -167,6 +168,8 @@ class Measurement:
     sustained: Sustained | None = None
     interrupted: bool = False
     brought: bool = False
+    dice: dict[str, float | None] | None = None
+    volume_dice: dict[str, dict[str, float | None]] | None = None
     schema_version: int = field(default=SCHEMA_VERSION)
 
 
@@ -223,18 +226,21 @@ def _check_name(path: Path) -> None:
 
 def _check(m: Measurement, where: str) -> None:
     """Every number in its range and every text bounded, so that no page or plot can be broken by one."""
-    shares = [m.miou, m.pixel_accuracy, *(m.iou or {}).values()]
+    volumes = m.volume_dice or {}
+    dice = [value for one in (m.dice or {}, *volumes.values()) for value in one.values()]
+    shares = [m.miou, m.pixel_accuracy, *(m.iou or {}).values(), *dice]
     times = [m.latency_ms.p50, m.latency_ms.p90, m.latency_ms.p99, m.latency_ms.mean]
     stages = [m.stages_ms.preprocess, m.stages_ms.inference, m.stages_ms.postprocess]
     counts = [m.images, m.frames, m.warmup, m.threads, m.bundle_bytes, m.peak_memory_bytes or 0, *m.size]
     rules = {
         "proof": is_proof(m.proof),
-        "miou, iou, pixel_accuracy (0..1)": all(v is None or 0 <= v <= 1 for v in shares),
+        "miou, iou, dice, pixel_accuracy (0..1)": all(v is None or 0 <= v <= 1 for v in shares),
         "latency_ms (positive)": all(_LEAST_MS <= v <= _MOST_MS for v in times),
         "stages_ms": all(0 <= v <= _MOST_MS for v in stages),
         "throughput_fps (positive)": 0 < m.throughput_fps <= 1e7,
         "counts and sizes (not negative)": all(0 <= v <= _MOST_BYTES for v in counts),
         "iou (at most 255 classes)": len(m.iou or {}) <= 255,
+        "volume_dice (too many)": len(volumes) <= MOST_POINTS,
         "startup, jitter_ms, overhead, noise": _extras_hold(m),
         "offline": all(0 < v <= _MOST_BYTES for row in m.offline or () for v in vars(row).values()),
         "sustained": m.sustained is None or _curve_holds(m.sustained),

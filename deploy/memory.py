@@ -29,6 +29,7 @@ def peak_memory(bundle: Bundle, threads: int, data: Path | None, split: str) -> 
     """(bytes, None), or (None, why it could not be measured)."""
     command = [sys.executable, "-m", "deploy", "_memory", str(bundle.root), "--threads", str(threads)]
     command += ["--data", str(data), "--split", split] if data else []
+    command += ["--domain", bundle.domain] if bundle.domain else []
     command += ["--options", json.dumps(bundle.manifest.target.options)]
     package = str(Path(str(deploy.__file__)).parent.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """The child: segment up to `FRAMES` frames, then print this process's peak memory as JSON."""
-    bundle = load_bundle(args.bundle, check_files=False)
+    bundle = load_bundle(args.bundle, check_files=False, domain=args.domain)
     if args.options is not None:
         target = replace(bundle.manifest.target, options=args.options)
         bundle = replace(bundle, manifest=replace(bundle.manifest, target=target))

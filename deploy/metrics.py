@@ -10,7 +10,7 @@ Refuses to know sizes: prediction and truth must already have the mask's own siz
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,9 +118,11 @@ def volume_scores(
     return {volume: overlap_scores(hits[i].sum(0), unions[i].sum(0), names) for volume, i in rows.items()}
 
 
-def mean_dice(scores: dict[str, Scores], names: Sequence[str]) -> dict[str, float | None]:
-    """By class the mean Dice over the volumes where it occurs; None where it occurs in none."""
-    found = {name: [one["dice"][name] for one in scores.values()] for name in names}
+def mean_dice(
+    dice: Mapping[str, Mapping[str, float | None]], names: Sequence[str]
+) -> dict[str, float | None]:
+    """By class the mean of the volumes' Dice (by volume and class) where it occurs; None where in none."""
+    found = {name: [one[name] for one in dice.values()] for name in names}
     present = {name: [value for value in values if value is not None] for name, values in found.items()}
     return {name: sum(values) / len(values) if values else None for name, values in present.items()}
 

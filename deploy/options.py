@@ -58,11 +58,17 @@ def dispatch(program: str, description: str, commands: Commands, internal: Comma
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:
-    """BUNDLE and --threads N."""
+    """BUNDLE, --domain NAME and --threads N."""
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="folder of the bundle")
+    add_domain(parser)
     parser.add_argument(
         "--threads", type=thread_count, metavar="N", help="CPU threads of the runtime (default: all cores)"
     )
+
+
+def add_domain(parser: argparse.ArgumentParser) -> None:
+    """--domain NAME."""
+    parser.add_argument("--domain", metavar="NAME", help="one of the bundle's domains, in the base's place")
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from deploy.video import is_video
 
     _require_no_labels(args.out)
-    bundle = load_bundle(args.bundle)
+    bundle = load_bundle(args.bundle, domain=args.domain)
     if bundle.manifest.preprocess.hu_window:
         from deploy.run_volume import run_volumes
 

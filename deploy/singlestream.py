@@ -17,18 +17,22 @@ import numpy as np
 from deploy.errors import InputError
 from deploy.frames import Frames, SplitFrames
 from deploy.measurement import Latency, Stages
-from deploy.metrics import ConfusionMatrix
+from deploy.metrics import ConfusionMatrix, Counts
 from deploy.progress import track
 from deploy.segmenter import Segmenter, StageTimes
 
 
 @dataclass
 class Pass:
-    """The timed frames in their order; `around_ns` is all the time that went by around a frame's stages."""
+    """The timed frames in their order; `around_ns` is all the time that went by around a frame's stages.
+
+    `overlaps`: (hits, unions) by class of every image that was compared, as `ConfusionMatrix.overlap`.
+    """
 
     times: list[StageTimes] = field(default_factory=list)
     around_ns: int = 0
     matrix: ConfusionMatrix | None = None
+    overlaps: list[tuple[Counts, Counts]] = field(default_factory=list)
     interrupted: bool = False
 
     @property
@@ -69,11 +73,13 @@ def _one(done: Pass, segmenter: Segmenter, source: Frames, index: int) -> None:
     labels, taken = segmenter.timed(image)
     end = perf_counter_ns()
     if done.matrix and isinstance(source, SplitFrames) and index < len(source):
-        mask = source.mask(index)
+        one = ConfusionMatrix(done.matrix.classes, done.matrix.ignore_index)
         try:
-            done.matrix.update(labels, mask)
+            one.update(labels, source.mask(index))
         except InputError as error:
             raise InputError(f"{source.pairs[index].mask}: {error}") from error
+        done.matrix.merge(one)
+        done.overlaps.append(one.overlap())
     done.around_ns += end - start
     done.times.append(taken)
 

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Verify a bundle; raises GateError where it does not hold."""
     from deploy.bundle import load_bundle
 
-    bundle = load_bundle(args.bundle)
+    bundle = load_bundle(args.bundle, domain=args.domain)
     golden = bundle.manifest.golden
     if golden is None:
         raise GateError(f"{args.bundle} holds no golden, so it cannot be verified", fix="export it again")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +32,14 @@ from pipeline.models.efficientvit import EfficientViTSeg
 from pipeline.models.labelmap import LabelMapper
 
 
+@dataclass(frozen=True)
+class Proven:
+    """What passed every gate: a manifest without its list of files, and the files by path in the bundle."""
+
+    manifest: Manifest
+    files: Mapping[str, Path | bytes]
+
+
 def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
     """Build the bundle in the folder `out` (an older bundle there is replaced at the very end).
 
@@ -38,26 +47,35 @@ def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
         stage: its record, kept in the bundle.
 
     Raises:
-        GateError: the artifact breaks the target's rules, misses its budget or its own golden; nothing is
-            written.
+        GateError, InputError: as `prove`; nothing is written.
+    """
+    with TemporaryDirectory(prefix="edgeseg-") as scratch:
+        proven = prove(order, out.resolve().name, Path(scratch))
+        return write_bundle(out, proven.manifest, {**proven.files, DONE: to_bytes(stage)})
+
+
+def prove(order: Order, name: str, scratch: Path) -> Proven:
+    """Build an artifact in the empty folder `scratch`, compare it, and replay its golden.
+
+    Raises:
+        GateError: the artifact breaks the target's rules, misses its budget or its own golden.
         InputError: an option of the order that does not exist, or an image that cannot be read.
     """
     model = None if order.given else load_checkpoint(order.source.path)[0]
     net = _mapper(order, model) if model else order.given
     assert net is not None, "a checkpoint or a network that was given"
-    name = out.resolve().name
     manifest = package.describe(order.source, net, order.target, order.precision, name, order.shape)
     manifest = package.with_calibration(manifest, order.calibration)
-    with TemporaryDirectory(prefix="edgeseg-") as scratch:
-        files = _build(order, net, manifest, Path(scratch))
-        artifact = write_bundle(Path(scratch, "candidate"), manifest, files)
-        answers = _ask(order, model)
-        result = _prove(order, artifact, _cut(order, net, manifest, files, Path(scratch)), answers)
-        golden, arrays = package.make_golden(manifest, answers, result, order.pictures, order.budget)
-        complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
-        contents: dict[str, Path | bytes] = {**files, package.GOLDEN_FILE: arrays, DONE: to_bytes(stage)}
-        _replay(write_bundle(Path(scratch, "complete"), complete, contents), opener(order.target))
-        return write_bundle(out, complete, contents)
+    files = _build(order, net, manifest, scratch)
+    artifact = write_bundle(scratch / "candidate", manifest, files)
+    answers = _ask(order, model)
+    result = _compare(order, artifact, _cut(order, net, manifest, files, scratch), answers)
+    shown = package.DOMAIN_IMAGES if order.pack and order.pack.base else package.GOLDEN_IMAGES
+    golden, arrays = package.make_golden(manifest, answers, result, order.pictures, order.budget, shown)
+    complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
+    contents: dict[str, Path | bytes] = {**files, package.GOLDEN_FILE: arrays}
+    _replay(write_bundle(scratch / "complete", complete, contents), opener(order.target))
+    return Proven(complete, contents)
 
 
 def _mapper(order: Order, model: EfficientViTSeg) -> LabelMapper:
@@ -90,7 +108,7 @@ def _build(
         calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
     folder, classes = _folder(scratch, "artifact"), order.source.classes
     examples = partial(order.pictures.inputs, manifest)
-    context = BuildContext(order.precision, folder, order.shape, calibration, classes, examples)
+    context = BuildContext(order.precision, folder, order.shape, calibration, classes, examples, order.pack)
     # converters print what they do; stdout belongs to the command's own result
     with plain_console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):
         if isinstance(net, GivenNetwork):  # the rules are for networks of ours
@@ -100,7 +118,7 @@ def _build(
     return files
 
 
-def _prove(
+def _compare(
     order: Order, artifact: Bundle, cut: Bundle | None, answers: Mapping[str, parity.Answer]
 ) -> parity.Comparison:
     """Compare with the checkpoint, and pass the gate or raise GateError."""

@@ -7,7 +7,8 @@ to know how: it reads the arguments, finds what they name, and prints the result
 from __future__ import annotations
 
 import argparse
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, help="see `python -m export list`")
     parser.add_argument("--precision", default="fp32", help="one of the target's (default fp32)")
     add_source(parser)
+    for option, value, text in (
+        ("--domain", "NAME=RUN", "a domain of the checkpoint, to be packed with it; repeatable"),
+        ("--domain-data", "NAME=DIR", "labelled folder to compare a domain on; repeatable"),
+    ):
+        parser.add_argument(option, type=named, action="append", default=[], metavar=value, help=text)
     parser.add_argument(
         "--input",
         help="uint8: RGB frame [1,H,W,3]; float: normalised [1,3,H,W] (default: the target's first)",
@@ -68,6 +74,14 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="build again even if nothing changed")
 
 
+def named(text: str) -> tuple[str, str]:
+    """argparse type: NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def triple(text: str) -> tuple[float, ...]:
     """argparse type: three numbers separated by commas."""
     try:
@@ -86,15 +100,20 @@ def run(args: argparse.Namespace) -> int:
     from deploy.manifest import manifest_to_json
     from export import record, summary
     from export.assemble import assemble
+    from export.domains import assemble_domains
 
+    require_packs(args)
     source, given = open_source(args)
     out = args.out or BUNDLES / default_name(args, source)
     require_replaceable(out)
-    with open_pictures(args, source) as pictures:
+    with ExitStack() as stack:
+        pictures = stack.enter_context(open_pictures(args, source))
         order = order_of(args, source, pictures, given)
-        stage = record.stage_of(order)
+        domains = domain_orders(args, order, stack)
+        stage = record.stage_of(order, domains)
         bundle, how = (None, "built") if args.force else record.look_up(out, stage)
-        bundle = bundle or assemble(order, stage, out)
+        if bundle is None:
+            bundle = assemble_domains(order, domains, stage, out) if domains else assemble(order, stage, out)
     if args.json:
         write_json(args.json, {"bundle": str(out), "how": how, **manifest_to_json(bundle.manifest)})
     if args.json != "-":
@@ -141,6 +160,40 @@ def order_of(
     return Order(source, target, args.precision, shape, args.final, pictures, calibration, given)
 
 
+def require_packs(args: argparse.Namespace) -> None:
+    """Raise InputError where domains are asked for and cannot be packed."""
+    if args.domain and (args.onnx or not find(args.target, "fp32").SUPPORT.packs or args.precision != "fp32"):
+        fix = f"build each domain by itself: --checkpoint {args.domain[0][1]}"
+        got = f"--target {args.target} --precision {args.precision}{' --onnx' if args.onnx else ''}"
+        raise InputError("--domain", got, "--target onnxruntime in fp32, and a checkpoint", fix)
+
+
+def domain_orders(args: argparse.Namespace, order: Order, stack: ExitStack) -> dict[str, Order]:
+    """Those of the domains that are to be packed with `order`, by name; `stack` closes their pictures.
+
+    Raises:
+        InputError: a name twice, a domain of another base, data for no domain.
+    """
+    from export import pictures
+    from export.domains import require_domain
+    from export.source import read_source
+
+    data = dict(args.domain_data)
+    names = [name for name, _ in args.domain]
+    if odd := [name for name in names if names.count(name) > 1] or sorted(set(data) - set(names)):
+        raise InputError("--domain, --domain-data", got=odd[0], expected="each domain once, data for those")
+    orders = {}
+    for name, run in args.domain:
+        source = read_source(run, args.size)
+        require_domain(name, source, order.source)
+        if name in data:
+            seen = pictures.from_data(Path(data[name]), args.split, source.meta, source.preprocess)
+        else:
+            seen = stack.enter_context(_kept(source))
+        orders[name] = replace(order, source=source, pictures=seen)
+    return orders
+
+
 def ask_given(target: Target, given: GivenNetwork, args: argparse.Namespace) -> Shape:
     """A given network has its own ends.
 
@@ -164,9 +217,16 @@ def default_name(args: argparse.Namespace, source: Source) -> str:
 def open_pictures(args: argparse.Namespace, source: Source) -> AbstractContextManager[Pictures]:
     """What to compare on: --data, else the run's own images, else drawn scenes."""
     from export import pictures
-    from pipeline.models.checkpoints import checkpoint_samples
 
     if args.data:
         return nullcontext(pictures.from_data(args.data, args.split, source.meta, source.preprocess))
-    samples = None if args.onnx else checkpoint_samples(source.path)
+    return pictures.drawn() if args.onnx else _kept(source)
+
+
+def _kept(source: Source) -> AbstractContextManager[Pictures]:
+    """The run's own images, else drawn scenes."""
+    from export import pictures
+    from pipeline.models.checkpoints import checkpoint_samples
+
+    samples = checkpoint_samples(source.path)
     return nullcontext(pictures.from_run(samples, source.dataset)) if samples else pictures.drawn()

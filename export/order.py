@@ -11,7 +11,7 @@ from export.calibration_images import CalibrationImages
 from export.given import GivenNetwork
 from export.pictures import Pictures
 from export.source import Source
-from export.targets import Budget, Shape, Target
+from export.targets import Budget, Pack, Shape, Target
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Order:
 
     Args:
         final: last upsampling, as in `LabelMapper`. calibration: None for precisions without.
-        given: somebody else's network in the checkpoint's place.
+        given: somebody else's network in the checkpoint's place. pack: the part of a bundle with domains.
     """
 
     source: Source
@@ -31,6 +31,7 @@ class Order:
     pictures: Pictures
     calibration: CalibrationImages | None = None
     given: GivenNetwork | None = None
+    pack: Pack | None = None
 
     def __str__(self) -> str:
         return f"{self.source.name} for {self.target.NAME} {self.precision}"

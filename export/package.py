@@ -33,7 +33,7 @@ from pipeline.artifact import git_commit
 from pipeline.models.labelmap import LabelMapper
 
 GOLDEN_FILE = "golden.npz"
-GOLDEN_IMAGES = 2
+GOLDEN_IMAGES, DOMAIN_IMAGES = 2, 1  # a domain's file is small, its pictures are not
 TOOLS = ("edgeseg", "torch", "numpy", "opencv-python-headless")
 
 
@@ -105,10 +105,15 @@ def with_evidence(
 
 
 def make_golden(
-    manifest: Manifest, answers: Mapping[str, Answer], result: Comparison, pictures: Pictures, budget: Budget
+    manifest: Manifest,
+    answers: Mapping[str, Answer],
+    result: Comparison,
+    pictures: Pictures,
+    budget: Budget,
+    images: int = GOLDEN_IMAGES,
 ) -> tuple[Golden, bytes]:
     """The golden's tolerance and its file: `inputs` and `outputs`, `[N, ...]` without the batch axis."""
-    ranked = sorted(pictures.pairs, key=lambda pair: -result.agreements[pair.stem])[:GOLDEN_IMAGES]
+    ranked = sorted(pictures.pairs, key=lambda pair: -result.agreements[pair.stem])[:images]
     rule, spec = manifest.preprocess, manifest.inputs[0]
     inputs = np.concatenate([prepare_input(pictures.read(pair), rule, spec) for pair in ranked])
     logits = np.concatenate([answers[pair.stem].logits for pair in ranked])
@@ -167,8 +172,16 @@ def _provenance(source: Source, versions: dict[str, str]) -> Provenance:
         checkpoint_sha256=source.sha256,
         tool_versions=versions,
         licences=_licences(source.dataset.name, source.dataset.licence),
-        model=dict(source.meta.model),
+        model=_model(source.meta.model),
     )
+
+
+def _model(spec: Mapping[str, Any]) -> dict[str, str | int]:
+    """The network in plain values; a domain's with its method, and r where the method has one."""
+    plain = {key: value for key, value in spec.items() if key != "adaptation"}
+    how = spec.get("adaptation", {})
+    plain |= {"method": how["method"]} if how else {}
+    return plain | ({"bottleneck": how["bottleneck"]} if how.get("method") in ("adapter", "lora") else {})
 
 
 def _licences(dataset: str, licence: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.bundle import MANIFEST_FILE, Bundle, load_bundle
@@ -19,8 +20,8 @@ from pipeline.artifact import DONE, Stage, changes, read_record
 STAGE_VERSION = 2  # raise it when the same inputs give another bundle
 
 
-def stage_of(order: Order) -> Stage:
-    """All that decides what the bundle will be."""
+def stage_of(order: Order, domains: Mapping[str, Order] | None = None) -> Stage:
+    """All that decides what the bundle will be, of its domains by name, too."""
     settings = {
         "target": order.target.NAME,
         "precision": order.precision,
@@ -32,6 +33,10 @@ def stage_of(order: Order) -> Stage:
     inputs = {"checkpoint": order.source.sha256, "pictures": dataset_digest(order.pictures.pairs)}
     if order.calibration:
         inputs["calibration"] = order.calibration.images.key
+    for name, domain in (domains or {}).items():
+        settings[f"size of {name}"] = list(domain.source.preprocess.size)
+        inputs[f"domain {name}"] = domain.source.sha256
+        inputs[f"pictures of {name}"] = dataset_digest(domain.pictures.pairs)
     return Stage("export", STAGE_VERSION, settings, inputs)
 
 

@@ -31,11 +31,13 @@ ONE_FRAME = Shape("uint8", "labels")
 _UNNEEDED = ("doc_string", "metadata_props")
 
 
-def to_onnx(net: LabelMapper, path: Path, shape: Shape = ONE_FRAME) -> Path:
+def to_onnx(net: LabelMapper, path: Path, shape: Shape = ONE_FRAME, fold: bool = True) -> Path:
     """Write `net` as ONNX with one input `image` and one output named after `net.output`; returns `path`.
 
     Args:
         shape: frames a call; its ends are the network's.
+        fold: whether constants may be computed from the weights, as BatchNorm's into a convolution's. If not,
+            every weight stands in the graph as it is, under the network's own name for it.
 
     Raises:
         GateError: the exported graph breaks one of the rules above.
@@ -51,13 +53,29 @@ def to_onnx(net: LabelMapper, path: Path, shape: Shape = ONE_FRAME) -> Path:
             opset_version=OPSET,
             input_names=[INPUT_NAME],
             output_names=[net.output],
+            optimize=fold,
             verbose=False,
         )
-    assert program is not None, "dynamo=True returns a program"
-    model = program.model_proto
+        assert program is not None, "dynamo=True returns a program"
+        model = program.model_proto if fold else _optimised_around_weights(program.model_proto)
     strip(model)
     check(model, net, shape.dynamic)
     return write(model, path)
+
+
+def _optimised_around_weights(model: ModelProto) -> ModelProto:
+    """The exporter's own optimisation with the weights out of its reach: meanwhile they are inputs."""
+    import onnxscript.optimizer
+
+    weights = list(model.graph.initializer)
+    model.graph.input.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims) for tensor in weights
+    )
+    del model.graph.initializer[:]
+    model = onnxscript.optimizer.optimize(model)
+    del model.graph.input[1:]
+    model.graph.initializer.extend(weights)
+    return model
 
 
 def example_input(net: LabelMapper, batch: int = 1) -> Tensor:

@@ -79,10 +79,11 @@ def _data_files(root: Path | None, split: str) -> dict[str, Path]:
 
 def _steps(args: argparse.Namespace) -> list[list[str]]:
     """What the job runs there, one after the other."""
-    threads = ["--threads", str(args.threads)] if args.threads else []
-    bench = ["bench", "bundle", *threads, "--frames", str(args.frames), "--warmup", str(args.warmup)]
+    same = ["--threads", str(args.threads)] if args.threads else []
+    same += ["--domain", args.domain] if args.domain else []
+    bench = ["bench", "bundle", *same, "--frames", str(args.frames), "--warmup", str(args.warmup)]
     bench += ["--data", "data", "--split", args.split] if args.data else []
     bench += ["--offline"] if args.offline else []
     bench += ["--sustained", f"{args.sustained:g}s"] if args.sustained else []
     bench += ["--provider", args.provider] if args.provider else []
-    return [["verify", "bundle", *threads], [*bench, "--json", "report.json"]]
+    return [["verify", "bundle", *same], [*bench, "--json", "report.json"]]

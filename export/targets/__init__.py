@@ -53,6 +53,7 @@ class Support:
     Args:
         inputs, outputs: values of `LabelMapper`. batch: several frames a call. dynamic: any number of them.
         calibrated: precisions that take their ranges from calibration images.
+        packs: several domains in one bundle that share their base's tensors, in fp32.
     """
 
     inputs: tuple[str, ...] = ("uint8", "float")
@@ -60,6 +61,20 @@ class Support:
     batch: bool = False
     dynamic: bool = False
     calibrated: tuple[str, ...] = ()
+    packs: bool = False
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A part of a bundle with domains.
+
+    Args:
+        name: of its files, `base` or the domain's.
+        base: the base's files by path in the bundle, whose tensors are shared; empty for the base itself.
+    """
+
+    name: str
+    base: Mapping[str, Path]
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,7 @@ class BuildContext:
         calibration: yields network inputs `[batch, ...]`, as the device would make them; None without.
         classes: for formats that can name them.
         examples: yields pictures as network inputs, where values are to be looked at.
+        pack: what it is a part of, where the target supports packs; None: a bundle by itself.
     """
 
     precision: str
@@ -90,6 +106,7 @@ class BuildContext:
     calibration: Callable[[], Iterator[npt.NDArray[Any]]] | None = None
     classes: tuple[ClassInfo, ...] = ()
     examples: Callable[[], Iterator[npt.NDArray[Any]]] = lambda: iter(())
+    pack: Pack | None = None
 
 
 class Target(Protocol):

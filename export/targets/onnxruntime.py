@@ -36,11 +36,12 @@ RUNTIME = "onnxruntime"
 MIN_VERSION = "1.20"
 TOOLS = ("onnx", "onnxscript", "onnxruntime")
 PROOF = "executed"
-SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",))
+SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), packs=True)
 RULES = GraphRules(
-    allowed="Abs Add ArgMax Cast Clip Concat Conv DequantizeLinear Div Gelu HardSwish MatMul Mul "
-    "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub Transpose "
-    "Unsqueeze",
+    # BatchNormalization: where domains share a base's weights; ONNX Runtime folds it at load
+    allowed="Abs Add ArgMax BatchNormalization Cast Clip Concat Conv DequantizeLinear Div Gelu HardSwish "
+    "MatMul Mul QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub "
+    "Transpose Unsqueeze",
     most={"Transpose": Most(2, linear=1, softmax=5)},
 )
 MODEL_FILE = "model.onnx"
@@ -53,12 +54,17 @@ def requires() -> str | None:
 
 
 def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
-    """Write model.onnx (opset 20, static size)."""
+    """Write model.onnx (opset 20, static size), or a part of a bundle with domains."""
     from export.trace import to_onnx
     from pipeline.models.widen import with_wide_stem
 
     wide = with_wide_stem(net, STEM_MULTIPLE) if context.precision == "fp32" else net
-    return from_onnx(to_onnx(wide, context.folder / "graph.onnx", context.shape), context)
+    graph = to_onnx(wide, context.folder / "graph.onnx", context.shape, fold=context.pack is None)
+    if context.pack is None:
+        return from_onnx(graph, context)
+    from export.packs import split
+
+    return split(graph, context.folder, context.pack)
 
 
 def from_onnx(graph: Path, context: BuildContext) -> dict[str, Path]:
@@ -76,11 +82,15 @@ def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> 
     """The same graph ending at the head's logits."""
     from export.trace import cut_at_logits
 
-    return {MODEL_FILE: cut_at_logits(files[MODEL_FILE], net, folder / MODEL_FILE)}
+    return {MODEL_FILE: cut_at_logits(_graph(files), net, folder / MODEL_FILE)}
 
 
 def count_ops(files: Mapping[str, Path]) -> Counter[str]:
     """ONNX operator types."""
     import onnx
 
-    return Counter(node.op_type for node in onnx.load(files[MODEL_FILE]).graph.node)
+    return Counter(node.op_type for node in onnx.load(_graph(files), load_external_data=False).graph.node)
+
+
+def _graph(files: Mapping[str, Path]) -> Path:
+    return next(path for name, path in files.items() if name.endswith(".onnx"))

@@ -20,6 +20,7 @@ from deploy.measurement import read_measurement
 from deploy.options import Parser
 from deploy.preprocess import read_image
 from deploy.segmenter import Segmenter
+from deploy.slicetable import SliceRow, write_slices
 
 
 def _bench(*arguments: object) -> int:
@@ -46,7 +47,8 @@ def test_keys_are_the_published_ones(report: dict[str, Any]) -> None:
         "images", "miou", "iou", "pixel_accuracy", "accuracy_reason", "frames", "warmup", "latency_ms",
         "stages_ms", "throughput_fps", "peak_memory_bytes", "peak_memory_reason", "threads", "bundle_bytes",
         "bundle_sha256", "machine", "versions", "command", "timestamp", "startup", "jitter_ms", "overhead",
-        "noise", "offline", "sustained", "interrupted", "brought",
+        "noise", "offline", "sustained", "interrupted", "brought", "dice",
+        "volume_dice",
     ]  # fmt: skip
     assert set(report["latency_ms"]) == {"p50", "p90", "p99", "mean"}
     assert set(report["stages_ms"]) == {"preprocess", "inference", "postprocess"}
@@ -56,6 +58,28 @@ def test_keys_are_the_published_ones(report: dict[str, Any]) -> None:
     assert report["command"].startswith("python -m deploy") and report["timestamp"].endswith("+00:00")
     assert report["bundle_sha256"] == report["bundle"].sha256
     assert report["bundle_bytes"] == sum(entry.bytes for entry in report["bundle"].manifest.files)
+
+
+def test_ct_is_also_judged_by_dice_and_volume_by_volume(report, tmp_path: Path) -> None:
+    assert report["dice"] is None and report["volume_dice"] is None, "of pictures nobody asks for it"
+    folder = tmp_path / "ct"
+    shutil.copytree(report["folder"], folder)
+    text = (folder / "dataset.toml").read_text()
+    (folder / "dataset.toml").write_text(text + 'modality = "ct_slice"\n')
+    bench_it = ("--data", folder, "--threads", 1, "--frames", 1, "--warmup", 1, "--json", tmp_path / "r.json")
+    assert _bench(report["bundle"].root, *bench_it) == 0
+    found = json.loads((tmp_path / "r.json").read_text())
+    for name, iou in found["iou"].items():
+        assert found["dice"][name] == pytest.approx(2 * iou / (1 + iou))
+    assert found["volume_dice"] is None
+    stems = [pair.stem for pair in list_pairs(read_dataset(folder), "val")]
+    affine = tuple(np.eye(4).ravel().tolist())
+    rows = [SliceRow("val", s, "p", f"v{s == stems[0]}", i, (1, 1, 1), affine) for i, s in enumerate(stems)]
+    write_slices(folder, rows)
+    assert _bench(report["bundle"].root, *bench_it) == 0
+    by_volume = read_measurement(tmp_path / "r.json")
+    assert set(by_volume.volume_dice) == {"vTrue", "vFalse"} and by_volume.dice == found["dice"]
+    assert by_volume.volume_dice["vTrue"] != by_volume.volume_dice["vFalse"]
 
 
 def test_accuracy_equals_a_slow_computation(report: dict[str, Any]) -> None:

@@ -178,7 +178,7 @@ def test_dice_and_iou_by_volume_and_over_all() -> None:
             assert scores[volume]["dice"][name] == pytest.approx(2 * (a & b).sum() / (a.sum() + b.sum()))
             assert scores[volume]["iou"][name] == pytest.approx((a & b).sum() / (a | b).sum())
     assert scores["v2"]["dice"]["y"] is None
-    means = mean_dice(scores, names)
+    means = mean_dice({volume: one["dice"] for volume, one in scores.items()}, names)
     assert means["y"] == scores["v1"]["dice"]["y"]
     assert means["x"] == pytest.approx((scores["v1"]["dice"]["x"] + scores["v2"]["dice"]["x"]) / 2)
     total = overlap_scores(hits.sum(0), unions.sum(0), names)
