@@ -1,7 +1,7 @@
-"""Writes the generated parts of README.md: the tables (from reports/*.json) and the tree (from docstrings).
+"""Writes the generated parts of README.md and docs/domains.md: tables (from reports/*.json) and the tree.
 
 Between `<!-- begin NAME -->` and `<!-- end NAME -->` the text belongs to this script, so that no figure in
-the README can differ from a stored measurement. `python docs/readme.py --check` exits 1 where it would change
+them can differ from a stored measurement. `python docs/readme.py --check` exits 1 where it would change
 anything (run by the tests). It refuses to know how a figure was measured: the report's own command says that.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import benchmark_tables  # beside this file
+import domain_tables
 import target_tables  # beside this file
 import training_table
 
@@ -83,9 +84,17 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def rewritten(text: str) -> str:
-    """The README with every generated part made anew."""
-    for name, make in PARTS.items():
+DOMAIN_PARTS: dict[str, Callable[[], str]] = {
+    "sweeps": domain_tables.sweeps,
+    "packs": domain_tables.packs,
+    "zoo": domain_tables.zoo,
+}
+FILES = {README: PARTS, ROOT / "docs" / "domains.md": DOMAIN_PARTS}
+
+
+def rewritten(text: str, parts: dict[str, Callable[[], str]]) -> str:
+    """A document with every generated part made anew."""
+    for name, make in parts.items():
         pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(\n?<!-- end {name} -->)", re.DOTALL)
         body = make()
         text = pattern.sub(lambda match, body=body: f"{match[1]}{body}\n{match[2].lstrip()}", text)
@@ -93,15 +102,17 @@ def rewritten(text: str) -> str:
 
 
 def main() -> int:
-    """Rewrite README.md, or with --check only compare."""
-    old = README.read_text()
-    new = rewritten(old)
-    if "--check" in sys.argv[1:]:
-        if old != new:
-            print("README.md differs from reports/ or the sources | run: make readme", file=sys.stderr)
-        return int(old != new)
-    README.write_text(new)
-    return 0
+    """Rewrite the documents, or with --check only compare."""
+    differs = 0
+    for path, parts in FILES.items():
+        old = path.read_text()
+        new = rewritten(old, parts)
+        if "--check" not in sys.argv[1:]:
+            path.write_text(new)
+        elif old != new:
+            print(f"{path.name} differs from reports/ or the sources | run: make readme", file=sys.stderr)
+            differs = 1
+    return differs
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ HEAD = "| weights | parameters | mIoU on val | steps | hours | training images/s
 def weights(root: Path = ROOT) -> str:
     """A row for each entry of the zoo; figures that no file holds are `-`."""
     cards = [json.loads(path.read_text()) for path in sorted(root.glob("zoo/*/card.json"))]
+    cards = [card for card in cards if "base" not in card]  # domains: docs/domain_tables.py
     if not cards:
         return "No weights in zoo/ yet."
     speed = stored(root / "reports/benchmark_training.json")

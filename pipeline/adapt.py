@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
-from deploy.options import count
+from deploy.options import add_json, count
 from pipeline import train
 
 if TYPE_CHECKING:
     from pipeline.config import Recipe
 
 RECIPE = Path("recipes/adapt.toml")
+METHODS = "adapter:4,adapter:16,lora:4,norm,head,top-1,full,scratch"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +43,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bn-stats", default="frozen", help="frozen (default) or domain: running statistics")
     parser.add_argument("--recipe", type=Path, default=RECIPE, metavar="FILE", help=f"default: {RECIPE}")
+    parser.add_argument("--sweep", action="store_true", help="several methods, as one table and one picture")
+    parser.add_argument(
+        "--methods", default=METHODS, metavar="M,M", help=f"of the sweep, METHOD[:R][@LR]; default: {METHODS}"
+    )
+    parser.add_argument("--seeds", type=count, default=1, metavar="N", help="trainings of each (default: 1)")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="the sweep's picture, there, too")
+    add_json(parser)
     train.add_run_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Adapt, go on, or find everything done; says what the method trains."""
+    """Adapt, go on, or find everything done; says what the method trains. With --sweep, all of them.
+
+    Raises:
+        InputError: as `adapted_recipe`, or options of a sweep without one.
+    """
+    if args.sweep:
+        from pipeline.sweep import sweep
+
+        return sweep(args)
+    if args.json or args.picture or args.seeds > 1 or args.methods != METHODS:
+        raise InputError("--methods, --seeds, --picture, --json", got="no --sweep", fix="add --sweep")
     recipe = adapted_recipe(args)
     _say_counts(recipe, args.data)
     return train.train(recipe, args.data, args.run or recipe.name, args)
@@ -81,15 +99,24 @@ def adapted_recipe(args: argparse.Namespace) -> Recipe:
     )
 
 
-def _say_counts(recipe: Recipe, data: Path) -> None:
-    """One line: how many parameters the domain trains, by kind."""
-    from deploy.labels import read_dataset
+def trained_parameters(recipe: Recipe, classes: int) -> dict[str, int]:
+    """Trained parameters by kind, and "all", as `models.adaptation.count_parameters`; all without a base."""
+    import torch
+
     from pipeline.job import model_spec
     from pipeline.models.adaptation import Adaptation, count_parameters
     from pipeline.models.checkpoints import build_model
 
-    spec = model_spec(recipe, len(read_dataset(data).classes))
-    counts = count_parameters(build_model(spec), Adaptation(**spec["adaptation"]))
+    spec = model_spec(recipe, classes)
+    with torch.device("meta"):
+        return count_parameters(build_model(spec), Adaptation(**spec.get("adaptation", {"method": "full"})))
+
+
+def _say_counts(recipe: Recipe, data: Path) -> None:
+    """One line: how many parameters the domain trains, by kind."""
+    from deploy.labels import read_dataset
+
+    counts = trained_parameters(recipe, len(read_dataset(data).classes))
     everything = counts.pop("all")
     parts = ", ".join(f"{kind} {number:,}" for kind, number in counts.items() if number)
     aside = sum(counts.values()) - counts["head"]

@@ -18,7 +18,10 @@ from pipeline.config import build_recipe, recorded_table
 from pipeline.loader import images_after
 from pipeline.logbook import read_log
 from pipeline.machines import read_machines
-from pipeline.models.checkpoints import load_checkpoint
+from pipeline.models.accounting import account
+from pipeline.models.adaptation import Adaptation
+from pipeline.models.checkpoints import CheckpointMeta, load_checkpoint
+from pipeline.models.efficientvit import EfficientViTSeg
 
 Facts = dict[str, Any]
 
@@ -40,6 +43,7 @@ def read_facts(folder: Path, name: str) -> Facts:
     model, meta = load_checkpoint(weights)
     return {
         "name": name,
+        **_domain(model, meta),
         "model": {**meta.model, "parameters": sum(p.numel() for p in model.parameters())},
         "dataset": meta.dataset,
         "input": meta.preprocess,
@@ -47,6 +51,14 @@ def read_facts(folder: Path, name: str) -> Facts:
         "training": _training(record, meta.provenance["recipe"], folder),
         "file": {"bytes": weights.stat().st_size, "sha256": sha256_file(weights)},
     }
+
+
+def _domain(model: EfficientViTSeg, meta: CheckpointMeta) -> Facts:
+    """Of a domain: its base, and how many parameters of which kind it adds; of a whole model nothing."""
+    if not meta.base:
+        return {}
+    counts = account(model, Adaptation(**meta.model["adaptation"]))
+    return {"base": meta.base, "trained": counts.trained, "trained_share": counts.share}
 
 
 def _training(record: dict[str, Any], name: str, folder: Path) -> Facts:
@@ -81,7 +93,8 @@ def recipe_text(table: dict[str, Any]) -> str:
 
 def card_text(facts: Facts) -> str:
     """The card as Markdown."""
-    parts = (_title(facts), _use(facts), _accuracy(facts), _history(facts), _licence(facts))
+    base = (_base(facts),) if "base" in facts else ()
+    parts = (_title(facts), *base, _use(facts), _accuracy(facts), _history(facts), _licence(facts))
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
@@ -92,6 +105,17 @@ def _title(facts: Facts) -> Iterator[str]:
     yield f"EfficientViT-{model['variant'].upper()}, {model['attention']} attention, {model['head']} head:"
     yield f"{model['parameters'] / 1e6:.2f} M parameters, {facts['file']['bytes'] / 1e6:.1f} MB. Trained on"
     yield f"{data['name']} ({len(data['classes'])} classes) for images of {_size(facts['input']['size'])}."
+
+
+def _base(facts: Facts) -> Iterator[str]:
+    """What a domain is without its base: nothing."""
+    base, how = facts["base"], facts["model"]["adaptation"]
+    kinds = ", ".join(f"{kind} {number:,}" for kind, number in facts["trained"].items() if number)
+    r = f", r = {how['bottleneck']}" if how["method"] in ("adapter", "lora") else ""
+    yield f"A domain of **{base['name']}** (sha256 {base['sha256'][:12]}), which it needs beside it: it"
+    yield f"holds only what the domain adds, by the method {how['method']}{r}: {kinds};"
+    yield f"{facts['trained_share']:.1%} of the model's parameters, the head aside. The base is not changed."
+    yield "All of the network computes: a domain saves storage and training, not time on the device."
 
 
 def _use(facts: Facts) -> Iterator[str]:
@@ -110,9 +134,11 @@ def _accuracy(facts: Facts) -> Iterator[str]:
     yield f"{metrics['images']} images at the masks' own size, one confusion matrix. The weights are those of"
     yield f"step {metrics['step']}, the best of {validations} validations on this split: a little optimistic."
     yield ""
-    yield "| class | IoU |"
-    yield "|---|---|"
-    yield from (f"| {name} | {shown(value)} |" for name, value in metrics["iou"].items())
+    columns = [metrics["iou"], *([metrics["dice"]] if "base" in facts else [])]
+    yield "| class | IoU |" + (" Dice |" if len(columns) > 1 else "")
+    yield "|---" * (1 + len(columns)) + "|"
+    for name in metrics["iou"]:
+        yield f"| {name} | {' | '.join(shown(column[name]) for column in columns)} |"
 
 
 def _history(facts: Facts) -> Iterator[str]:

@@ -348,7 +348,7 @@ def _check_together(recipe: Recipe) -> None:
     """Conditions on more than one setting."""
     if not recipe.name or any(c not in _NAME for c in recipe.name) or recipe.name.startswith((".", "-")):
         raise InputError(
-            "recipe name", got=repr(recipe.name), expected="letters, digits, . _ - (it names the run)"
+            "recipe name", got=repr(recipe.name), expected="letters, digits, . _ - + (it names the run)"
         )
     if recipe.data.train_split == recipe.data.val_split:
         raise InputError(
@@ -364,4 +364,4 @@ def _check_together(recipe: Recipe) -> None:
         )
 
 
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+")

@@ -187,7 +187,8 @@ def _by_volume(done: Evaluation, dataset: LabelledFolder) -> dict[str, Any]:
         return {}
     volumes = [known.get(pair.stem, "of no volume") for pair in dataset.pairs]
     scores = volume_scores(done.hits, done.unions, volumes, done.classes)
-    return {"volumes": scores, "mean_volume_dice": mean_dice(scores, done.classes)}
+    dice = {volume: one["dice"] for volume, one in scores.items()}
+    return {"volumes": scores, "mean_volume_dice": mean_dice(dice, done.classes)}
 
 
 def _print(result: dict[str, Any]) -> None:

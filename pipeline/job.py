@@ -43,8 +43,8 @@ class Job:
         input.
 
     Raises:
-        InputError: no such folder, split, or checkpoint to start from; an empty split; pairs that lack a
-        partner.
+        InputError: no such folder, split, or checkpoint to start from; a base of another [model]; an empty
+        split; pairs that lack a partner.
     """
 
     def __init__(self, recipe: Recipe, data: Path) -> None:
@@ -53,6 +53,7 @@ class Job:
         self.train_set = LabelledFolder(self.info, recipe.data.train_split, self.rule)
         self.val_set = LabelledFolder(self.info, recipe.data.val_split, self.rule)
         self.stage = Stage("train", VERSION, settings(recipe), self._inputs(), {"git_commit": git_commit()})
+        self._require_base()
 
     @property
     def classes(self) -> int:
@@ -91,6 +92,18 @@ class Job:
 
         name = self.recipe.adapt.base
         return resolve_checkpoint(name) if name else None
+
+    def _require_base(self) -> None:
+        """The recipe's [model] describes the result, so it must be the base's."""
+        from pipeline.models.checkpoints import read_meta
+
+        if not self.base:
+            return
+        model = read_meta(self.base).model
+        for key in ("variant", "attention", "head"):
+            if (wanted := getattr(self.recipe.model, key)) != model[key]:
+                fix = "use `pipeline adapt`, which takes [model] from the base"
+                raise InputError(f"model.{key} of a domain", wanted, f"its base's, {model[key]}", fix)
 
     def keep_notes(self, notes: dict[str, Any]) -> None:
         """Take over the notes of this stage's first start, so that nothing depends on when it resumed."""

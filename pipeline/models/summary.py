@@ -1,5 +1,7 @@
 """`python -m pipeline summary b1 --size 512x1024`: parameters and MACs, by stage and attention layer.
 
+Of a checkpoint (`summary street+ct`) also what its domain trains, and every part that its method added.
+
 The network runs on torch's meta device: shapes only, no numbers, so any size takes a second. Counted are
 convolutions and attention's products, as the paper does; the head's interpolation matrices stand beside them.
 Refuses to know weights, files, speed.
@@ -9,10 +11,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from deploy.errors import InputError
 from deploy.options import add_json, parse_size
 from pipeline.models import arithmetic
+
+if TYPE_CHECKING:
+    from pipeline.models.accounting import Accounting
 
 NOTES = (
     "n tokens, width C, heads of width d; multiply-accumulates, one set of tokens.",
@@ -20,6 +26,8 @@ NOTES = (
     "linear from: size where the linear core gets cheaper (n > d + 1), softmax below;",
     "pairs from: size where softmax's pairs outgrow the projections (n > 2C).",
 )
+FROZEN = "Frozen parts are not stored again, but they still cost their MACs and time.\n"
+SIZE = (1024, 2048)
 DEFAULT_CLASSES = {"cityscapes": 19, "ade20k": 150}
 
 
@@ -59,6 +67,7 @@ class Summary:
     upsampling_macs: int
     stages: dict[str, dict[str, int]]
     layers: tuple[AttentionLayer, ...]
+    domain: Accounting | None = None
 
 
 def summarise(
@@ -73,21 +82,32 @@ def summarise(
     Raises:
         InputError: an unknown variant, attention or head.
     """
+    count = DEFAULT_CLASSES.get(head, 1) if classes is None else classes
+    return summarise_spec({"variant": variant, "classes": count, "attention": attention, "head": head}, size)
+
+
+def summarise_spec(spec: dict[str, Any], size: tuple[int, int]) -> Summary:
+    """Count the segmenter that a checkpoint describes (`CheckpointMeta.model`) at `size` (H, W).
+
+    Raises:
+        InputError: a description of no model.
+    """
     import torch
 
-    from pipeline.models.efficientvit import create_model
+    from pipeline.models.accounting import account
+    from pipeline.models.adaptation import Adaptation
+    from pipeline.models.checkpoints import build_model
 
     with torch.device("meta"):
-        count = DEFAULT_CLASSES.get(head, 1) if classes is None else classes
-        model = create_model(variant, count, attention, head).eval()
+        model = build_model(spec).eval()
         counter = Counter(model, size)
         with torch.no_grad():
             model(torch.empty(1, 3, *size))
-    stages = counter.stages
+    stages, how = counter.stages, spec.get("adaptation")
     return Summary(
-        variant,
-        attention,
-        head,
+        spec["variant"],
+        spec["attention"],
+        spec["head"],
         model.classes,
         size,
         sum(stage["parameters"] for stage in stages.values()),
@@ -95,6 +115,7 @@ def summarise(
         counter.upsampling,
         stages,
         tuple(counter.layers),
+        account(model, Adaptation(**how)) if how else None,
     )
 
 
@@ -177,13 +198,13 @@ def describe_layer(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """VARIANT, --size, --attention, --head, --classes, --json."""
-    parser.add_argument("variant", help="b0, b1, b2, b3, l1 or l2")
+    """MODEL, --size, --attention, --head, --classes, --json."""
+    parser.add_argument("model", metavar="MODEL", help="b0, b1, b2, b3, l1, l2, or a checkpoint's name")
     parser.add_argument(
-        "--size", type=parse_size, default=(1024, 2048), metavar="HxW", help="default: 1024x2048"
+        "--size", type=parse_size, metavar="HxW", help="default: 1024x2048, or the checkpoint's own"
     )
-    parser.add_argument("--attention", default="linear", help="linear or softmax (default: linear)")
-    parser.add_argument("--head", default="cityscapes", help="cityscapes or ade20k (default: cityscapes)")
+    parser.add_argument("--attention", help="linear or softmax (default: linear)")
+    parser.add_argument("--head", help="cityscapes or ade20k (default: cityscapes)")
     parser.add_argument("--classes", type=int, metavar="N", help="default: those of the head's data set")
     add_json(parser)
 
@@ -192,12 +213,30 @@ def run(args: argparse.Namespace) -> int:
     """Count, print the tables, write the JSON file."""
     from deploy.files import write_json
 
-    summary = summarise(args.variant, args.size, args.classes, args.attention, args.head)
+    summary = _asked(args)
     if args.json:
         write_json(args.json, asdict(summary))
     if args.json != "-":
         print_summary(summary)
     return 0
+
+
+def _asked(args: argparse.Namespace) -> Summary:
+    """Of a variant with the options given, or of a checkpoint as it is.
+
+    Raises:
+        InputError: neither, or options that a checkpoint answers itself.
+    """
+    from pipeline.models.checkpoints import read_meta, resolve_checkpoint
+    from pipeline.models.efficientvit import VARIANTS
+
+    chosen = {key: getattr(args, key) for key in ("attention", "head", "classes") if getattr(args, key)}
+    if args.model in VARIANTS:
+        return summarise(args.model, args.size or SIZE, **chosen)
+    if chosen:
+        raise InputError(f"--{next(iter(chosen))}", got=f"the checkpoint {args.model}", expected="a variant")
+    meta = read_meta(resolve_checkpoint(args.model))
+    return summarise_spec(meta.model, args.size or tuple(meta.preprocess.get("size", SIZE)))
 
 
 def print_summary(summary: Summary) -> None:
@@ -219,9 +258,33 @@ def print_summary(summary: Summary) -> None:
     stages.add_row("upsampling as matrices, besides", "", _short(summary.upsampling_macs), "")
     console = Console()
     console.print(stages)
+    if summary.domain:
+        console.print(_domain_table(summary.domain))
+        console.print(FROZEN, highlight=False)
     console.print(_layer_table(summary))
     for line in NOTES:
         console.print(line, highlight=False)
+
+
+def _domain_table(domain: Accounting) -> Any:
+    """What was added, shape by shape, and what else trains."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    title = f"trained by {domain.method}: {domain.share:.1%} without the head"
+    table = Table(title=title, title_justify="left", box=SIMPLE)
+    for column in ("part", "C, C'", "r", "weights\nr(C+C')", "biases\nr+C'", "each", "n", "all"):
+        table.add_column(column, justify="left" if column == "part" else "right", no_wrap=True)
+    for part in domain.added:
+        each = part.weights + part.biases
+        shape = f"{part.channels[0]}, {part.channels[1]}"
+        numbers = (part.bottleneck, part.weights, part.biases, each, part.count, each * part.count)
+        table.add_row(part.kind, shape, *(f"{number:,}" for number in numbers))
+    table.add_section()
+    for kind in ("norms", "blocks", "head"):
+        table.add_row(kind, *[""] * 6, f"{domain.trained[kind]:,}")
+    table.add_row("whole model", *[""] * 6, f"{domain.parameters:,}")
+    return table
 
 
 def _layer_table(summary: Summary) -> Any:

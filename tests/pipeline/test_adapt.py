@@ -12,7 +12,15 @@ from safetensors.torch import load_file, save_file
 
 from deploy.errors import InputError
 from deploy.files import sha256_file
-from pipeline.models.checkpoints import KEY, CheckpointMeta, load_checkpoint, read_meta, save_checkpoint
+from pipeline.models.arithmetic import adapter_parameters
+from pipeline.models.checkpoints import (
+    KEY,
+    CheckpointMeta,
+    load_checkpoint,
+    read_meta,
+    resolve_checkpoint,
+    save_checkpoint,
+)
 from pipeline.models.efficientvit import create_model
 
 X = torch.randn(1, 3, 48, 64, generator=torch.Generator().manual_seed(0))
@@ -106,6 +114,46 @@ def test_wrong_use_is_one_line(pipeline, make_data, recipe, base, capsys, argume
     assert pipeline(*command, *arguments) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1 and not Path("runs").exists()
+
+
+def test_the_base_is_as_it_was(pipeline, make_data, recipe, base) -> None:
+    before, model = sha256_file(base), load_checkpoint(base)[0]
+    with torch.inference_mode():
+        logits = model(X)
+    command = ("adapt", "--checkpoint", "street", "--data", make_data("rural"), "--recipe", recipe)
+    for method in ("adapter", "full"):
+        assert pipeline(*command, "--method", method, "--bn-stats", "domain", "--run", method) == 0
+    assert sha256_file(base) == before
+    with torch.inference_mode():
+        assert torch.equal(load_checkpoint(base)[0](X), logits)
+        moved = load_checkpoint("runs/full/train/best.safetensors")[0]
+        assert not torch.equal(moved.backbone(X)[0], model.backbone(X)[0])
+
+
+@pytest.mark.parametrize("setting", ["model.variant=b1", "model.attention=softmax", "model.head=ade20k"])
+def test_train_refuses_a_base_of_another_model(pipeline, make_data, recipe, base, capsys, setting) -> None:
+    command = ("train", "--recipe", recipe, "--data", make_data("rural"), "--set", "adapt.base=street")
+    assert pipeline(*command, "--set", setting) == 2
+    error = capsys.readouterr().err
+    assert setting.partition("=")[0] in error and "its base's" in error and not Path("runs").exists()
+
+
+def test_a_published_domain_is_what_it_adds(adapted, pipeline, base, tmp_path) -> None:
+    name, path = adapted
+    assert pipeline("publish", "--run", name) == 0
+    entry = tmp_path / "zoo" / name
+    assert (entry / "model.safetensors").read_bytes() == path.read_bytes()
+    card, text = json.loads((entry / "card.json").read_text()), (entry / "README.md").read_text()
+    assert card["base"] == {"name": "street", "sha256": sha256_file(base)}
+    assert card["trained"]["adapters"] == 4 * adapter_parameters(64, 4) + 4 * adapter_parameters(128, 4)
+    assert "A domain of **street**" in text and f"adapters {card['trained']['adapters']:,}" in text
+    assert "| class | IoU | Dice |" in text
+    path.unlink()
+    model, _ = load_checkpoint(resolve_checkpoint(name))
+    assert model.classes == 3
+    again = ("train", "--recipe", entry / "recipe.toml", "--data", tmp_path / "rural", "--run", "again")
+    assert pipeline(*again, "--threads", 1) == 0
+    assert read_meta(Path("runs/again/train/best.safetensors")).base == card["base"]
 
 
 def test_a_domain_is_no_base(adapted, pipeline, recipe, tmp_path, capsys) -> None:
