@@ -84,13 +84,13 @@ def sweep(args: argparse.Namespace) -> int:
     record = _record(args, wanted[0][1], rows)
     _add_latency(args, record)
     folder = artifact.run_folder(f"{_name(args)}.sweep")
+    if args.json != "-":
+        show(record)
+        print(f"{folder / 'sweep.json'}, {folder / 'sweep.png'}")
     for path in filter(None, (folder / "sweep.json", args.json)):
         write_json(str(path), record)
     for path in filter(None, (folder / "sweep.png", args.picture)):
         draw(record, path)
-    if args.json != "-":
-        show(record)
-        print(f"{folder / 'sweep.json'}, {folder / 'sweep.png'}")
     return 0
 
 
