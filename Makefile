@@ -25,6 +25,7 @@ IMAGE   ?= data/synthetic/val/images/00000.jpg
 AT      ?=
 
 DEVICE  ?=
+HOST    ?=
 
 PY      := $(VENV)/bin/python
 READY   := $(VENV)/.installed
@@ -32,9 +33,10 @@ READY   := $(VENV)/.installed
 SIZE_OPTION := $(if $(SIZE),--size $(SIZE))
 BUNDLE  ?= bundles/$(RUN)-$(TARGET)-$(PRECISION)$(if $(SIZE),-$(SIZE))
 OUT     ?= runs/report
+WEB     := deploy/web/ort/ort-wasm-simd-threaded.wasm
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup system demo data train adapt evaluate publish calibrate export export-all list bench report device benchmark attention readme test test-all lint clean
+.PHONY: help setup system demo data train adapt evaluate publish calibrate export export-all list bench report device serve web benchmark attention readme test test-all lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
@@ -42,7 +44,7 @@ help:  ## print this text
 	@echo; echo "variables (with their value now):"
 	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) NAME=$(NAME) DATA=$(DATA) SPLIT=$(SPLIT)"
 	@echo "  TARGET=$(TARGET) PRECISION=$(PRECISION) SIZE=$(SIZE) THREADS=$(THREADS)"
-	@echo "  BUNDLE=$(BUNDLE) DEVICE=$(DEVICE) (ssh://user@host ...)"
+	@echo "  BUNDLE=$(BUNDLE) DEVICE=$(DEVICE) (ssh://user@host ...) HOST=$(HOST) (serve: 0.0.0.0)"
 	@echo "  METHOD=$(METHOD) DOMAIN=$(DOMAIN) (adapt)"
 	@echo "  COMPARE=$(COMPARE) IMAGE=$(IMAGE) AT='Y,X ...' (attention: twin, picture, queries)"
 	@echo "  OUT=$(OUT) SET='key=value ...' (recipe settings)"
@@ -65,11 +67,11 @@ $(READY): pyproject.toml constraints.txt
 	$(PY) -m pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 
-system:  ## Debian packages that some checks need (an ssh server); as root
+system:  ## Debian packages that some checks need (an ssh server, a browser, npm); as root
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(SYSTEM_PACKAGES)
 
-SYSTEM_PACKAGES := openssh-client openssh-server
+SYSTEM_PACKAGES := openssh-client openssh-server chromium $(if $(shell command -v npm),,npm)
 
 ## ---- the stages -----------------------------------------------------------------------------------------
 data: $(READY)  ## make the synthetic street scenes (data/synthetic)
@@ -124,6 +126,14 @@ device: dist/edgeseg-device.pyz  ## all that runs on a device as one file, dist/
 dist/edgeseg-device.pyz: $(shell find deploy -type f -not -name '*.pyc' 2>/dev/null) | $(READY)
 	$(PY) -m deploy _onefile $@
 
+web: $(WEB)  ## onnxruntime-web beside the page of `serve` (fetched by npm, pinned by hash)
+
+$(WEB): deploy/server/vendor.py | $(READY)
+	$(PY) -m deploy _vendor
+
+serve: $(READY) $(WEB)  ## the page that runs BUNDLE (or several) in a browser; on HOST with a token and TLS
+	$(PY) -m deploy serve $(BUNDLE) --reports $(OUT) $(if $(HOST),--host $(HOST) --tls)
+
 ## ---- the demo -------------------------------------------------------------------------------------------
 # DEMO=tiny does the same in a minute, to see that everything works; its models are far from trained.
 ifeq ($(DEMO),tiny)
@@ -175,10 +185,10 @@ lint: $(READY)  ## ruff, mypy --strict (deploy, calibration, export), import dir
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-test: lint  ## everything CI runs
+test: lint $(WEB)  ## everything CI runs
 	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not slow" -n 2 --durations=25
 
-test-all: lint  ## and the slow checks: the full demo, long trainings
+test-all: lint $(WEB)  ## and the slow checks: the full demo, long trainings
 	OMP_NUM_THREADS=2 $(PY) -m pytest
 
 clean:  ## remove what the demo and the checks made (your own runs and bundles stay)

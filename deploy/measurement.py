@@ -187,18 +187,27 @@ def read_measurement(path: Path) -> Measurement:
     """
     value = read_json(path, FILE_LIMIT)
     _check_name(path)
+    return measurement_from_json(value, str(path))
+
+
+def measurement_from_json(value: Any, where: str) -> Measurement:
+    """Parsed JSON -> Measurement; `where` names the place in errors.
+
+    Raises:
+        InputError: as `read_measurement`.
+    """
     version = value.get("schema_version") if isinstance(value, dict) else None
     if type(version) is not int:
         raise InputError(
-            f"{path} is not a measurement", expected="a file written by `python -m deploy bench --json`"
+            f"{where} is not a measurement", expected="a file written by `python -m deploy bench --json`"
         )
     if version not in READABLE:
         fix = "update edgeseg here"
         raise InputError(
-            f"{path}: schema_version", got=version, expected=f"at most {SCHEMA_VERSION}", fix=fix
+            f"{where}: schema_version", got=version, expected=f"at most {SCHEMA_VERSION}", fix=fix
         )
-    measurement = replace(decode(Measurement, value, str(path)), schema_version=SCHEMA_VERSION)
-    _check(measurement, str(path))
+    measurement = replace(decode(Measurement, value, where), schema_version=SCHEMA_VERSION)
+    _check(measurement, where)
     return measurement
 
 

@@ -21,7 +21,7 @@ from deploy.files import atomic_write_bytes
 _DATE = (2020, 1, 1, 0, 0, 0)
 _MAIN = b"import runpy\n\nrunpy.run_module('deploy', run_name='__main__', alter_sys=True)\n"
 _PURE = ("tomli",)  # what a device of Python 3.10 lacks
-_LEFT_OUT = ("__pycache__", ".pyc", ".so", ".pyd")
+_LEFT_OUT = ("__pycache__", ".pyc", ".so", ".pyd", "deploy/web/")  # the page stays where it is served
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -129,6 +129,11 @@ def thread_count(text: str) -> int:
     return count(text, 1024)
 
 
+def port(text: str) -> int:
+    """argparse type: a TCP port, 0 for any free one."""
+    return 0 if text == "0" else count(text, 65535)
+
+
 def output_or_stdout(text: str) -> str:
     """argparse type: as `output_file`, or "-"."""
     return text if text == "-" else output_file(text)

@@ -45,18 +45,22 @@ MOST_CURVES = 60
 def page(rows: Rows) -> str:
     """The whole document; needs at least one measurement."""
     assert rows
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:"
     compared = groups(rows)
     body = [_header(rows), _notice(rows, len(compared)), *map(_comparison, compared)]
     body += [_curves(rows), _details(rows)]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>edgeseg: measurements</title><style>{STYLE}</style></head>\n"
         f"<body><main>{''.join(body)}</main><script>{SCRIPT}</script></body></html>\n"
     )
+
+
+def policy() -> str:
+    """The page's own Content-Security-Policy: its one script, its styles, no request."""
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:"
 
 
 def short_labels(rows: Rows) -> list[str]:
@@ -227,7 +231,7 @@ def _machine(m: Measurement) -> str:
     memory = f"{machine.memory_bytes / 2**30:.0f} GiB" if machine.memory_bytes else "memory unknown"
     words = [processor(m), f"{machine.cores} cores", memory, machine.software or "", machine.os]
     words += [
-        f"Python {machine.python}",
+        f"Python {machine.python}" if machine.python else "",
         f"throttled: {', '.join(machine.throttled)}" if machine.throttled else "",
     ]
     return ", ".join(filter(None, words))

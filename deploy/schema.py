@@ -32,13 +32,23 @@ def read_json(path: Path, limit: int = JSON_LIMIT) -> Any:
     try:
         with open(path, "rb") as stream:
             data = stream.read(limit + 1)  # a pipe or a device has no size to ask for
-        if len(data) > limit:
-            raise InputError(f"{path} is too large", expected=f"at most {limit} bytes")
-        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except OSError as error:
         raise InputError(f"cannot read {path}", got=error.strerror) from error
+    if len(data) > limit:
+        raise InputError(f"{path} is too large", expected=f"at most {limit} bytes")
+    return parse_json(data, str(path))
+
+
+def parse_json(data: bytes, where: str) -> Any:
+    """Parse JSON; `where` names the place in errors.
+
+    Raises:
+        InputError: not UTF-8, not JSON, too deeply nested, or a non-finite number.
+    """
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid JSON", got=error) from error
+        raise InputError(f"{where} is not valid JSON", got=error) from error
 
 
 def decode(cls: type[T], value: Any, where: str) -> T:

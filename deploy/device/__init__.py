@@ -31,7 +31,7 @@ class Machine:
     cores: int
     memory_bytes: int | None
     os: str
-    python: str
+    python: str | None
     platform: str | None = None
     board: str | None = None
     software: str | None = None

@@ -1,0 +1,78 @@
+"""What the page gets: assets, compressed; the catalog; the page of the reports."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
+
+from deploy.errors import InputError
+from deploy.server import vendor
+from deploy.server.catalog import load_bundles
+
+MOST_WIRE_BYTES = 20_000_000
+
+
+def test_assets_are_compressed_and_revalidated(server) -> None:
+    status, headers, body = server.request("/ort/ort-wasm-simd-threaded.wasm", accept_encoding="gzip")
+    assert status == 200 and headers["content-encoding"] == "gzip"
+    assert gzip.decompress(body) == vendor.vendor_files()["ort-wasm-simd-threaded.wasm"]
+    assert headers["content-type"] == "application/wasm"
+    again = server.request("/ort/ort-wasm-simd-threaded.wasm", if_none_match=headers["etag"])
+    assert again[0] == 304 and again[2] == b""
+
+
+def test_the_first_load_is_small(server) -> None:
+    files = list(json.loads(server.request("/catalog.json")[2])["files"])
+    wire = sum(len(server.request(path, accept_encoding="gzip")[2]) for path in files)
+    print(f"first load: {wire / 1e6:.1f} MB")
+    assert wire < MOST_WIRE_BYTES
+
+
+def test_the_catalog_says_what_the_bundle_says(server, tiny_bundle) -> None:
+    catalog = json.loads(server.request("/catalog.json")[2])
+    (entry,) = catalog["bundles"]
+    assert entry["sha256"] == tiny_bundle.sha256 and entry["evaluation"] is None
+    assert entry["manifest"]["classes"][1]["name"] == "green"
+    assert server.request(entry["model"])[0] == 200
+
+
+def test_a_report_appears_in_the_page(server, tiny_bundle, make_report) -> None:
+    assert b"No measurement yet" in server.request("/reports")[2]
+    status, told = server.post(make_report(tiny_bundle))
+    assert status == 201 and (server.reports / told["file"]).is_file()
+    status, headers, page = server.request("/reports")
+    assert status == 200 and b"onnxruntime-web" in page and b"tiny-labels" in page
+    assert "script-src 'sha256-" in headers["content-security-policy"]
+
+
+def test_a_bundle_for_another_runtime_is_refused(make_bundle) -> None:
+    from deploy.bundle import Target
+
+    other = make_bundle(target=Target("openvino", "fp32"))
+    with pytest.raises(InputError, match="a browser cannot run it"):
+        load_bundles([other.root])
+
+
+def test_changed_vendor_files_are_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(vendor, "FOLDER", tmp_path)
+    with pytest.raises(InputError, match="make web"):
+        vendor.vendor_files()
+    for name in vendor.SHA256:
+        (tmp_path / name).write_bytes(b"something else")
+    with pytest.raises(InputError, match="sha256"):
+        vendor.vendor_files()
+
+
+def test_a_port_in_use_is_one_line(server, tiny_bundle) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy", "serve", str(tiny_bundle.root), "--port", str(server.port)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "cannot listen" in done.stderr

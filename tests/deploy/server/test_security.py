@@ -1,0 +1,238 @@
+"""What must be refused is refused, and the server goes on serving."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CONCURRENT = 400
+
+
+@pytest.fixture(scope="module")
+def guarded(needs_web, serve, tiny_bundle, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
+    """As on an interface that others reach: a token, and TLS by a certificate made at the start."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with serve([tiny_bundle.root], folder / "reports", "--host", "0.0.0.0", "--tls", home=folder) as running:
+        yield running
+
+
+def _still_serves(server, **headers: str) -> None:
+    status, found, body = server.request("/", **headers)
+    assert status == 200 and b"<title>edgeseg" in body and found["content-type"].startswith("text/html")
+
+
+def test_the_headers_isolate_the_page(server) -> None:
+    _, headers, _ = server.request("/")
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["cross-origin-embedder-policy"] == "require-corp"
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self' 'wasm-unsafe-eval';")
+    assert "unsafe-inline" not in policy and "'unsafe-eval'" not in policy and "http" not in policy
+    assert "uvicorn" not in headers.get("server", "")
+
+
+def test_nothing_but_declared_files_is_served(server, tiny_bundle) -> None:
+    assert server.request("/bundles/0/model.onnx")[0] == 200
+    assert server.request("/bundles/0/model.onnx")[2] == (tiny_bundle.root / "model.onnx").read_bytes()
+    (tiny_bundle.root / "secret.txt").write_text("not declared")
+    try:
+        paths = [
+            "/bundles/0/secret.txt",
+            "/bundles/0/../0/secret.txt",
+            "/bundles/1/model.onnx",
+            "/index.html/",
+        ]
+        paths += ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc%2fpasswd", "//etc/passwd"]
+        paths += [
+            "/bundles/0/..%5c..%5cetc",
+            "/bundles/0/model.onnx%00.png",
+            "/bundles/0/",
+            "/app.py",
+            "/ort/",
+        ]
+        for path in paths:
+            assert server.request(path)[0] == 404, path
+    finally:
+        (tiny_bundle.root / "secret.txt").unlink()
+    _still_serves(server)
+
+
+def test_only_reading_and_only_known_methods(server) -> None:
+    for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert server.request("/app.js", method, origin=server.origin)[0] == 405
+    assert server.request("/app.js", "POST", b"x", origin=server.origin)[0] == 405
+    _still_serves(server)
+
+
+def test_a_foreign_host_is_refused_on_loopback(server) -> None:
+    for host in ("evil.example", f"evil.example:{server.port}", "localhost.evil.example", "a@localhost", ""):
+        assert server.request("/", host=host)[0] in (400, 421), host
+    for host in (f"127.0.0.1:{server.port}", "localhost", f"[::1]:{server.port}"):
+        assert server.request("/", host=host)[0] == 200, host
+
+
+def test_a_foreign_origin_sends_no_report(server, make_report, tiny_bundle) -> None:
+    report = make_report(tiny_bundle)
+    for origin in (
+        "https://evil.example",
+        "null",
+        f"http://localhost:{server.port + 1}",
+        server.origin + "/",
+    ):
+        status, told = server.post(report, origin=origin)
+        assert status == 403 and "own requests" in told
+    status, _, _ = server.request("/reports", "POST", json.dumps(report).encode())
+    assert status == 403
+    assert not list(server.reports.glob("*.json"))
+
+
+def test_malformed_reports_are_refused(server, make_report, tiny_bundle) -> None:
+    good = make_report(tiny_bundle)
+    bad = [
+        b"", b"{", b"[]", b"\xff\xfe", b"null", b'{"schema_version": 2}', b"[" * 200_000,
+        {**good, "latency_ms": {**good["latency_ms"], "p50": -1}},
+    ]  # fmt: skip
+    for report in bad:
+        status, told = server.post(report)
+        assert status == 422 and "\n" not in told["error"] and len(told["error"]) < 1000
+    assert not list(server.reports.glob("*.json"))
+    _still_serves(server)
+
+
+def test_a_huge_upload_is_refused_before_it_is_read(server) -> None:
+    connection = server.connect()
+    connection.putrequest("POST", "/reports", skip_host=True)
+    for name, value in (("Host", f"localhost:{server.port}"), ("Origin", server.origin)):
+        connection.putheader(name, value)
+    connection.putheader("Content-Length", str(1 << 30))
+    connection.endheaders()
+    sent = 0
+    try:
+        for _ in range(1024):
+            connection.send(b"0" * (1 << 20))
+            sent += 1
+    except OSError:
+        pass  # the server hung up
+    else:
+        pytest.fail("1 GB was taken")
+    assert sent < 64
+    connection.close()
+    _still_serves(server)
+
+
+def test_a_huge_upload_without_a_length_is_refused(server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+        head = f"POST /reports HTTP/1.1\r\nHost: localhost:{server.port}\r\nOrigin: {server.origin}\r\n"
+        raw.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        chunk = b"10000\r\n" + b"0" * 65536 + b"\r\n"
+        sent = 0
+        try:
+            for _ in range(16384):
+                raw.sendall(chunk)
+                sent += 1
+        except OSError:
+            pass
+    assert sent < 1024
+    _still_serves(server)
+
+
+def test_too_many_reports_are_refused(needs_web, serve, make_report, tiny_bundle, tmp_path: Path) -> None:
+    with serve([tiny_bundle.root], tmp_path) as server:
+        answers = [server.post(make_report(tiny_bundle, frames=100 + n))[0] for n in range(15)]
+        assert answers[:12] == [201] * 12 and answers[12:] == [429] * 3
+        assert len(list(tmp_path.glob("*.json"))) == 12
+        _still_serves(server)
+
+
+def test_many_connections_at_once(server) -> None:
+    idle = []
+    try:
+        for _ in range(CONCURRENT):
+            idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+        held = sum(_is_open(connection) for connection in idle)
+        assert held <= 64
+    finally:
+        for connection in idle:
+            connection.close()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            _still_serves(server)
+            return
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.1)
+    _still_serves(server)
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.settimeout(0.05)
+    try:
+        return connection.recv(1) != b""
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_silent_connection_is_closed(server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=15) as raw:
+        raw.sendall(b"GET / HTTP/1.1\r\n")
+        start = time.monotonic()
+        assert raw.recv(1) == b"" and 8 < time.monotonic() - start < 14
+
+
+@pytest.mark.parametrize("head", ["GET / HTTP/1.1\r\nX: " + "a" * 100_000, "\x00\x01\x02\r\n\r\n", "GET /"])
+def test_no_http_at_all(server, head: str) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as raw:
+        raw.sendall(head.encode())
+        raw.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionResetError):
+            assert b"200" not in raw.recv(4096)
+    _still_serves(server)
+
+
+def test_without_the_token_nothing_is_served(guarded) -> None:
+    for path in ("/", "/app.js", "/bundles/0/model.onnx", "/reports", "/?token=", "/?token=" + "x" * 22):
+        status, headers, body = guarded.request(path)
+        assert status == 401 and b"whole link" in body and "set-cookie" not in headers, path
+    for cookie in ("edgeseg=", "edgeseg=wrong", "edgeseg=é", "=;;=", "edgeseg"):
+        assert guarded.request("/", cookie=cookie.encode().decode("latin-1"))[0] == 401
+    assert guarded.request("/app.js?token=" + guarded.token)[0] == 401
+
+
+def test_the_link_lets_in(guarded, make_report, tiny_bundle) -> None:
+    status, headers, _ = guarded.request(f"/?token={guarded.token}")
+    assert status == 303 and headers["location"] == "/"
+    assert re.search(r"HttpOnly.*SameSite=strict; Secure", headers["set-cookie"])
+    cookie = headers["set-cookie"].split(";")[0]
+    _still_serves(guarded, cookie=cookie)
+    report = make_report(tiny_bundle)
+    assert guarded.post(report)[0] == 401
+    assert guarded.post(report, cookie=cookie, origin="https://evil.example")[0] == 403
+    assert guarded.post(report, cookie=cookie)[0] == 201
+
+
+def test_the_certificate_is_kept_and_its_key_is_secret(guarded) -> None:
+    folder = guarded.reports.parent / "edgeseg"
+    assert (folder / "key.pem").stat().st_mode & 0o777 == 0o600
+    assert b"BEGIN CERTIFICATE" in (folder / "certificate.pem").read_bytes()
+
+
+def test_other_interfaces_need_tls(needs_web, tiny_bundle) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy", "serve", str(tiny_bundle.root), "--host", "0.0.0.0", "--port", "0"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.startswith("error: --host 0.0.0.0 needs TLS")
+    assert done.stderr.count("\n") == 1
