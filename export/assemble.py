@@ -6,6 +6,7 @@ command line, and whether the work is needed at all (`export/record.py`).
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -19,6 +20,7 @@ from deploy.errors import GateError
 from deploy.runtimes import Opener, open_session
 from deploy.verify import replay_golden, shortfall
 from export import package, parity
+from export.evaluation import FOLDER, write_evaluation
 from export.given import GivenNetwork, ask_given
 from export.graphrules import check_graph, network_parts
 from export.order import Order
@@ -74,6 +76,10 @@ def prove(order: Order, name: str, scratch: Path) -> Proven:
     golden, arrays = package.make_golden(manifest, answers, result, order.pictures, order.budget, shown)
     complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
     contents: dict[str, Path | bytes] = {**files, package.GOLDEN_FILE: arrays}
+    if order.labelled:
+        folder = _folder(scratch, FOLDER)
+        contents[FOLDER] = write_evaluation(folder, order.pictures, order.labelled, complete)
+        complete = dataclasses.replace(complete, eval=FOLDER)
     _replay(write_bundle(scratch / "complete", complete, contents), opener(order.target))
     return Proven(complete, contents)
 

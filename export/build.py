@@ -71,6 +71,9 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibration", type=Path, metavar="FILE", help="images for int8 (default runs/RUN/calibration.json)"
     )
+    parser.add_argument(
+        "--eval", type=count, default=0, metavar="N", help="pack N labelled images of --data, for measuring"
+    )
     parser.add_argument("--force", action="store_true", help="build again even if nothing changed")
 
 
@@ -157,7 +160,9 @@ def order_of(
     calibration = None
     if args.precision in target.SUPPORT.calibrated:
         calibration = find_calibration(args.calibration, args.data, source, args.precision)
-    return Order(source, target, args.precision, shape, args.final, pictures, calibration, given)
+    return Order(
+        source, target, args.precision, shape, args.final, pictures, calibration, given, labelled=args.eval
+    )
 
 
 def require_packs(args: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ class Order:
     Args:
         final: last upsampling, as in `LabelMapper`. calibration: None for precisions without.
         given: somebody else's network in the checkpoint's place. pack: the part of a bundle with domains.
+        labelled: images to pack as `eval/`.
     """
 
     source: Source
@@ -32,6 +33,7 @@ class Order:
     calibration: CalibrationImages | None = None
     given: GivenNetwork | None = None
     pack: Pack | None = None
+    labelled: int = 0
 
     def __str__(self) -> str:
         return f"{self.source.name} for {self.target.NAME} {self.precision}"

@@ -30,6 +30,8 @@ def stage_of(order: Order, domains: Mapping[str, Order] | None = None) -> Stage:
         "size": list(order.source.preprocess.size),
         "tools": tool_versions(order.target.TOOLS),
     }
+    if order.labelled:
+        settings["labelled"] = order.labelled
     inputs = {"checkpoint": order.source.sha256, "pictures": dataset_digest(order.pictures.pairs)}
     if order.calibration:
         inputs["calibration"] = order.calibration.images.key
