@@ -1,8 +1,8 @@
 """The labelled subset that a bundle carries, `eval/`: so that a device without the data can measure mIoU.
 
-A labelled folder like any other, with its `val` split. Pictures are stored without loss, so that every decoder
-gives the same pixels; masks and 16-bit slices are copied. Refuses to choose: it takes some, evenly spaced, of
-the images that the artifact was compared on.
+A labelled folder like any other, with its `val` split. Pictures are stored without loss, so that every
+decoder gives the same pixels; masks and 16-bit slices are copied. Refuses to choose: it takes some, evenly
+spaced, of the images that the artifact was compared on.
 """
 
 from __future__ import annotations
