@@ -13,6 +13,7 @@ COMMANDS = {
     "run": ("deploy.run", "an image or a folder -> masks and overlays"),
     "bench": ("deploy.bench", "speed, memory and mIoU as JSON"),
     "serve": ("deploy.serve", "a page that runs bundles in the visitor's browser"),
+    "demo": ("deploy.demo", "a camera, a video or a folder through a bundle, on screen"),
     "push": ("deploy.push", "a bundle and this program to devices, verified there"),
     "report": ("deploy.report", "one HTML page or CSV table of many bench files"),
     "compare": ("deploy.compare", "old against new bench files: exit status 1 if slower"),

@@ -78,11 +78,11 @@ def run_video(networks: Sequence[Segmenter], source: Path, target: Path, opacity
     """
     with (
         _reader(source) as (video, size, fps),
-        _writer(target, size, fps) as writer,
+        writer(target, size, fps) as encoder,
         ThreadPoolExecutor(len(networks)) as pool,
     ):
         chain = Chain(networks, pool, opacity)
-        flow = Flow(_frames(video, source, size), [*chain.stages, writer.write])
+        flow = Flow(_frames(video, source, size), [*chain.stages, encoder.write])
         start, done = perf_counter(), 0
         with Bar("run", max(1.0, video.get(cv2.CAP_PROP_FRAME_COUNT))) as bar:
             for _ in flow:
@@ -155,23 +155,23 @@ def _reader(path: Path) -> Iterator[tuple[Any, tuple[int, int], float]]:
 
 
 @contextmanager
-def _writer(path: Path, size: tuple[int, int], fps: float) -> Iterator[Any]:
+def writer(path: Path, size: tuple[int, int], fps: float) -> Iterator[Any]:
     """An encoder whose file gets its name at the end, and is removed if the block fails."""
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write {path}", got=error.strerror) from error
-    writer = cv2.VideoWriter(str(temporary), cv2.VideoWriter.fourcc(*"mp4v"), fps, (size[1], size[0]))
+    encoder = cv2.VideoWriter(str(temporary), cv2.VideoWriter.fourcc(*"mp4v"), fps, (size[1], size[0]))
     try:
-        if not writer.isOpened():
+        if not encoder.isOpened():
             fix = "choose another --out, or an OpenCV that is built with codecs"
             raise InputError(f"cannot write {path}", got="OpenCV's encoder does not start", fix=fix)
-        yield writer
-        writer.release()
+        yield encoder
+        encoder.release()
         os.replace(temporary, path)
     finally:
-        writer.release()
+        encoder.release()
         temporary.unlink(missing_ok=True)
 
 

@@ -72,6 +72,7 @@ def page_assets() -> Assets:
     files |= {f"ort/{name}": data for name, data in vendor_files().items()}
     found = {f"/{name}": make_asset(name, data) for name, data in files.items()}
     found["/"] = found.pop("/index.html")
+    found["/favicon.ico"] = found["/icon.svg"]  # what browsers ask for by themselves
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.bundle import Bundle, load_bundle
+from deploy.domain import domain_name
 from deploy.errors import InputError
 from deploy.labels import dataset_digest, hu_scale, list_pairs, read_dataset
 from deploy.manifest import manifest_to_json
@@ -55,7 +56,7 @@ def _entry(key: str, bundle: Bundle) -> dict[str, Any]:
         "model": base + model,
         "sha256": bundle.sha256,
         "bytes": sum(entry.bytes for entry in manifest.files),
-        "domain": _domain(bundle),
+        "domain": domain_name(manifest),
         "manifest": manifest_to_json(manifest),
         "evaluation": _evaluation(bundle, base),
     }
@@ -71,13 +72,6 @@ def _require_runnable(bundle: Bundle) -> None:
     if manifest.inputs[0].shape[0] != 1:
         got = f"{manifest.inputs[0].shape[0]} frames a call"
         raise InputError(f"{bundle.root}: batch", got, "1", "export it with --batch 1")
-
-
-def _domain(bundle: Bundle) -> str:
-    """What the bundle was trained on, as far as it says so."""
-    kind = "CT" if bundle.manifest.preprocess.hu_window else ""
-    names = [name for name in bundle.manifest.provenance.licences if name != "weights"]
-    return ": ".join(filter(None, [kind, names[0] if names else ""])) or bundle.manifest.name
 
 
 def _evaluation(bundle: Bundle, base: str) -> dict[str, Any] | None:

@@ -21,13 +21,13 @@ export class Legend {
 
   #row({ id, name, colour }) {
     const label = document.createElement("label"), box = document.createElement("input");
-    const swatch = document.createElement("i"), text = document.createElement("span"), share = document.createElement("output");
+    const text = document.createElement("span"), share = document.createElement("output");
     Object.assign(box, { type: "checkbox", checked: true });
     box.onchange = () => { box.checked ? this.hidden.delete(id) : this.hidden.add(id); this.changed(); };
-    swatch.style.background = `rgb(${colour.join(" ")})`;
+    box.style.setProperty("--colour", `rgb(${colour.join(" ")})`);
     Object.assign(text, { className: "name", textContent: name, title: name });
     this.#outputs[id] = share;
-    label.append(box, swatch, text, share);
+    label.append(box, text, share);
     return label;
   }
 }

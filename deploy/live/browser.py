@@ -1,0 +1,110 @@
+"""The demo's picture in a browser on this machine: a stream of JPEGs, and its keys back. Loopback only.
+
+Where OpenCV has no window (its headless package, a server, a container). Needs `edgeseg[serve]`. A browser
+that is slower than the network gets fewer pictures; nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.resources
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import cv2
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from deploy.preprocess import Image
+from deploy.serve import open_socket
+from deploy.server.assets import make_asset
+from deploy.server.connections import limits
+from deploy.server.guard import Guard
+
+_FILES = {"/": "index.html", "/view.js": "view.js", "/view.css": "view.css"}
+_BOUNDARY = b"--picture\r\nContent-Type: image/jpeg\r\n\r\n"
+_TICK_S = 0.01
+_LONGEST_KEY = 16
+
+
+class View:
+    """A display in a browser; `show` and `key` are the demo's thread, the rest is the server's."""
+
+    def __init__(self) -> None:
+        self._picture = b""
+        self._number = 0
+        self._keys: deque[str] = deque(maxlen=16)
+        self._files = {path: make_asset(name, _read(name)) for path, name in _FILES.items()}
+        self.ended = False
+
+    def show(self, picture: Image) -> None:
+        """Offer the picture to whoever looks."""
+        found, data = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+        if found:
+            self._picture, self._number = data.tobytes(), self._number + 1
+
+    def key(self) -> str:
+        """The oldest key not yet told."""
+        return self._keys.popleft() if self._keys else ""
+
+    def app(self) -> Guard:
+        """The ASGI app: three files, the stream, and an address that takes keys."""
+        routes = [
+            Route("/stream", self._stream, methods=["GET"]),
+            Route("/key", self._key, methods=["POST"]),
+            Route("/{path:path}", self._file, methods=["GET"]),
+        ]
+        return Guard(Starlette(routes=routes), None)
+
+    async def _file(self, request: Request) -> Response:
+        asset = self._files.get(request.url.path)
+        if asset is None:
+            return PlainTextResponse("not here\n", 404)
+        return Response(asset.data, headers={"content-type": asset.media_type})
+
+    async def _key(self, request: Request) -> Response:
+        async for chunk in request.stream():
+            self._keys.append(chunk[:_LONGEST_KEY].decode("utf-8", "replace"))
+            break
+        return Response(status_code=204)
+
+    async def _stream(self, request: Request) -> Response:
+        return StreamingResponse(self._pictures(), media_type="multipart/x-mixed-replace; boundary=picture")
+
+    async def _pictures(self) -> AsyncIterator[bytes]:
+        seen = 0
+        while not self.ended:
+            if self._number == seen:
+                await asyncio.sleep(_TICK_S)
+                continue
+            seen = self._number
+            yield _BOUNDARY + self._picture + b"\r\n"
+
+
+@contextmanager
+def open_view(port: int) -> Iterator[View]:
+    """A view that is served while the block runs.
+
+    Raises:
+        InputError: the port is in use.
+    """
+    view = View()
+    with open_socket("127.0.0.1", port) as listening:
+        server = uvicorn.Server(uvicorn.Config(view.app(), **limits()))
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        print(f"open http://localhost:{listening.getsockname()[1]}/", flush=True)
+        try:
+            yield view
+        finally:
+            view.ended = server.should_exit = True
+            thread.join(5)
+
+
+def _read(name: str) -> bytes:
+    return (importlib.resources.files("deploy.live") / "view" / name).read_bytes()

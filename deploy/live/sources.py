@@ -1,0 +1,171 @@
+"""Where the demo's frames come from: a camera, a stream, a GStreamer pipeline, a video or a folder.
+
+A live source is read in a thread of its own that keeps only the newest frame and counts the ones nobody took;
+of a video or a folder every frame comes, in order. Refuses to know what is done with frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+
+from deploy.errors import InputError
+from deploy.labels import IMAGE_SUFFIXES
+from deploy.manifest import MAX_SIDE
+from deploy.preprocess import Image, read_image
+
+LIVE_FPS, FOLDER_FPS = 15.0, 2.0
+_SCHEMES = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
+_PATIENCE_S = 10.0
+
+
+class Source(Protocol):
+    """Frames, one by one.
+
+    `fps`: how many a second are meant to be seen; `live`: they do not wait; `dropped`: live ones not taken.
+    """
+
+    fps: float
+    live: bool
+    dropped: int
+
+    def next(self) -> Image | None:
+        """`[H, W, 3]` uint8 RGB, or None at the end."""
+
+
+@contextmanager
+def open_source(text: str) -> Iterator[Source]:
+    """A camera's number, an address, a GStreamer pipeline (with "!"), a video file or a folder of images.
+
+    Raises:
+        InputError: it is none of these, or cannot be opened.
+    """
+    if Path(text).is_dir():
+        yield FolderSource(Path(text))
+        return
+    live = text.isdecimal() or text.startswith(_SCHEMES) or "!" in text
+    if not live and not Path(text).is_file():
+        raise InputError(
+            f"no source {text!r}", expected="a camera's number, a video, a folder, or rtsp://..."
+        )
+    capture = _capture(text)
+    try:
+        source = LiveSource(capture, text) if live else VideoSource(capture)
+        yield source
+        if isinstance(source, LiveSource):
+            source.stop()
+    finally:
+        capture.release()
+
+
+def has_gstreamer() -> bool:
+    """Whether this OpenCV was built with it (the packages of PyPI are not)."""
+    return cv2.CAP_GSTREAMER in cv2.videoio_registry.getBackends()
+
+
+def _capture(text: str) -> Any:
+    if "!" in text:
+        if not has_gstreamer():
+            fix = "use the system's OpenCV: JetPack's, or apt-get install python3-opencv"
+            raise InputError("a GStreamer source", "an OpenCV without GStreamer", "one that has it", fix)
+        capture = cv2.VideoCapture(text, cv2.CAP_GSTREAMER)
+    else:
+        capture = cv2.VideoCapture(int(text) if text.isdecimal() else text)
+    size = [capture.get(side) for side in (cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)]
+    if not capture.isOpened() or not all(1 <= side <= MAX_SIDE for side in size):
+        capture.release()
+        fix = "is it there, free and readable? Another program may hold the camera"
+        raise InputError(f"cannot open {text}", got="no picture, or an unknown codec", fix=fix)
+    return capture
+
+
+def _rgb(pixels: Any) -> Image:
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+class VideoSource:
+    """Every frame of a file."""
+
+    live = False
+    dropped = 0
+
+    def __init__(self, capture: Any) -> None:
+        fps = capture.get(cv2.CAP_PROP_FPS)
+        self.fps = fps if 0 < fps <= 1000 else 30.0
+        self._capture = capture
+
+    def next(self) -> Image | None:
+        """The next frame."""
+        found, pixels = self._capture.read()
+        return _rgb(pixels) if found else None
+
+
+class FolderSource:
+    """Every image of a folder, by name.
+
+    Raises:
+        InputError: there is none.
+    """
+
+    live = False
+    dropped = 0
+    fps = FOLDER_FPS
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+        if not self._paths:
+            raise InputError(f"no images in {folder}", expected=" ".join(IMAGE_SUFFIXES))
+
+    def next(self) -> Image | None:
+        """The next image."""
+        return read_image(self._paths.pop(0)) if self._paths else None
+
+
+class LiveSource:
+    """The newest frame of a source that does not wait.
+
+    Raises:
+        InputError: no frame came for ten seconds.
+    """
+
+    live = True
+    fps = LIVE_FPS
+
+    def __init__(self, capture: Any, name: str) -> None:
+        self.dropped = 0
+        self._capture, self._name = capture, name
+        self._newest: Any = None
+        self._ended = False
+        self._changed = Condition()
+        self._thread = Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def next(self) -> Image | None:
+        """The newest frame; waits where it was already taken."""
+        with self._changed:
+            came = self._changed.wait_for(lambda: self._newest is not None or self._ended, _PATIENCE_S)
+            pixels, self._newest = self._newest, None
+        if not came:
+            raise InputError(f"{self._name}: no frame for {_PATIENCE_S:.0f} s", fix="is it still connected?")
+        return None if pixels is None else _rgb(pixels)
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._ended = True
+        self._thread.join(_PATIENCE_S)
+
+    def _read(self) -> None:
+        while not self._ended:
+            found, pixels = self._capture.read()
+            with self._changed:
+                self.dropped += found and self._newest is not None
+                self._newest = pixels if found else self._newest
+                self._ended = self._ended or not found
+                self._changed.notify()
