@@ -66,7 +66,7 @@ def open_source(text: str) -> Iterator[Source]:
 
 def has_gstreamer() -> bool:
     """Whether this OpenCV was built with it (the packages of PyPI are not)."""
-    return cv2.CAP_GSTREAMER in cv2.videoio_registry.getBackends()
+    return bool(cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER))
 
 
 def _capture(text: str) -> Any:

@@ -1,0 +1,205 @@
+"""`demo` end to end: real videos, real processes, a real view; what is live keeps the newest frame."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from deploy.errors import InputError
+from deploy.live.display import Nothing
+from deploy.live.panel import in_view
+from deploy.live.player import Player
+from deploy.live.recorder import Recorder
+from deploy.live.sources import LiveSource, has_gstreamer, open_source
+
+COLOURS = ((220, 30, 30), (30, 200, 40), (40, 60, 230))
+FPS = 30
+
+
+def _video(path: Path, frames: int, size: tuple[int, int] = (48, 64)) -> Path:
+    """Frame number n is in a colour by n, with its number as a row of black and white blocks."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), FPS, size[::-1])
+    for number in range(frames):
+        writer.write(_frame(number, size)[:, :, ::-1].copy())
+    writer.release()
+    return path
+
+
+def _frame(number: int, size: tuple[int, int]) -> np.ndarray:
+    frame = np.full((*size, 3), COLOURS[number // 10 % 3], np.uint8)
+    for bit in range(10):
+        width, start = size[1] // 20, size[1] // 2  # the legend is on the left
+        frame[size[0] - 8 :, start + bit * width : start + (bit + 1) * width] = 255 if number >> bit & 1 else 0
+    return frame
+
+
+def _number(picture: np.ndarray) -> int:
+    """The number back from a picture of `_frame`, of any size."""
+    height, width = picture.shape[:2]
+    row = picture[height - height // 12 - 1].mean(-1)
+    return sum(1 << bit for bit in range(10) if row[width // 2 + int((bit + 0.5) * width / 64 * 3)] > 127)
+
+
+def _run(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "deploy", "demo", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_a_video_keeps_its_order_and_records(tiny_bundle, tmp_path: Path) -> None:
+    source, record = _video(tmp_path / "in ü.mp4", 60), tmp_path / "out.mp4"
+    done = _run(tiny_bundle.root, "--source", source, "--view", "none", "--record", record, "--opacity", "0")
+    assert done.returncode == 0 and done.stdout.startswith("60 frames, "), done.stderr
+    reader = cv2.VideoCapture(str(record))
+    pictures = []
+    while (found := reader.read())[0]:
+        pictures.append(found[1])
+    assert reader.get(cv2.CAP_PROP_FPS) == FPS
+    assert [_number(picture) for picture in pictures] == list(range(60))
+
+
+@pytest.mark.slow
+def test_half_a_minute_at_30_fps_holds_no_memory(tiny_bundle, tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    seen: list[int] = []
+
+    class Screen(Nothing):
+        def show(self, picture: np.ndarray) -> None:
+            seen.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+
+    video = _video(tmp_path / "in.mp4", 900, (240, 320))
+    with (
+        open_source(str(video)) as source,
+        Player([tiny_bundle], 1, 0.5) as player,
+        Recorder(tmp_path / "out.mp4", source) as recorder,
+    ):
+        shown = player.play(source, Screen(), recorder.take)
+    assert shown.frames == len(seen) == 900
+    assert max(seen[450:]) - max(seen[100:450]) < 8 << 20, "memory grew"
+    assert cv2.VideoCapture(str(tmp_path / "out.mp4")).get(cv2.CAP_PROP_FRAME_COUNT) == 900
+
+
+def test_a_folder_of_images_of_any_size(tiny_bundle, colour_folder: Path, tmp_path: Path) -> None:
+    folder = colour_folder / "val" / "images"
+    record = tmp_path / "out.mp4"
+    done = _run(tiny_bundle.root, "--source", folder, "--view", "none", "--record", record)
+    assert done.returncode == 0 and done.stdout.startswith("3 frames, "), done.stderr
+    assert cv2.VideoCapture(str(record)).get(cv2.CAP_PROP_FRAME_COUNT) == 3
+
+
+class _Camera:
+    """Stands for a device that does not wait: 100 numbered frames, 5 ms apart."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def read(self) -> tuple[bool, np.ndarray | None]:
+        if self.count == 100:
+            return False, None
+        time.sleep(0.005)
+        self.count += 1
+        return True, _frame(self.count, (48, 64))[:, :, ::-1].copy()
+
+
+def test_a_live_source_gives_the_newest_and_counts_the_rest() -> None:
+    source = LiveSource(_Camera(), "camera")
+    numbers = []
+    while (frame := source.next()) is not None:
+        numbers.append(_number(frame))
+        time.sleep(0.05)
+    assert numbers == sorted(set(numbers)) and numbers[-1] == 100
+    assert len(numbers) + source.dropped == 100 and source.dropped > 50
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("nowhere.mp4", "no source 'nowhere.mp4'"),
+        ("99", "cannot open 99"),
+        (__file__, "cannot open"),
+    ],
+)
+def test_a_source_that_is_none(source: str, message: str) -> None:
+    with pytest.raises(InputError, match=message), open_source(source):
+        pass
+
+
+@pytest.mark.skipif(has_gstreamer(), reason="this OpenCV has GStreamer")
+def test_gstreamer_needs_another_opencv() -> None:
+    with pytest.raises(InputError) as refused, open_source("videotestsrc ! appsink"):
+        pass
+    assert "without GStreamer" in str(refused.value) and "python3-opencv" in str(refused.value)
+
+
+def test_keys_choose_model_domain_and_opacity(make_bundle) -> None:
+    from deploy.bundle import Provenance
+
+    def of(domain: str, attention: str):
+        model = {"variant": "tiny", "attention": attention}
+        return make_bundle(provenance=Provenance(None, "0" * 64, {}, {domain: "CC0"}, model))
+
+    bundles = [of("street", "linear"), of("street", "softmax"), of("lane", "linear")]
+    player = Player(bundles, 1, 0.5)
+    player.press("m")
+    assert player.bundle is bundles[1]
+    player.press("d")
+    assert player.bundle is bundles[2]
+    player.press("m")
+    assert player.bundle is bundles[2], "no other model in this domain"
+    for _ in range(9):
+        player.press("+")
+    assert player.opacity == 1.0
+    player.press("-")
+    assert player.opacity == pytest.approx(0.9)
+
+
+def test_the_largest_classes_come_first(tiny_bundle) -> None:
+    labels = np.array([[0, 2, 2], [2, 2, 255]], np.uint8)
+    found = [(entry.name, round(share, 3)) for entry, share in in_view(labels, tiny_bundle.manifest.classes)]
+    assert found == [("blue", 0.667), ("red", 0.167)]
+
+
+def test_the_browser_view_streams_and_takes_keys(tiny_bundle, tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
+    video = _video(tmp_path / "in.mp4", 600)
+    command = [sys.executable, "-m", "deploy", "demo", str(tiny_bundle.root), "--source", str(video)]
+    process = subprocess.Popen(
+        [*command, "--view", "browser", "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout
+        port = int(re.search(r"localhost:(\d+)", process.stdout.readline())[1])
+        own = {"Host": f"localhost:{port}", "Origin": f"http://localhost:{port}"}
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/stream", headers=own)
+        stream = connection.getresponse()
+        data = stream.read(60_000)
+        assert data.startswith(b"--picture") and b"\xff\xd8\xff" in data
+        other = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        other.request("POST", "/key", b"q", {**own, "Origin": "http://evil.example"})
+        assert other.getresponse().status == 403
+        other = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        other.request("POST", "/key", b"q", own)
+        assert other.getresponse().status == 204
+        connection.close()
+        assert process.wait(20) == 0
+        frames = int(process.stdout.read().split(" frames")[0])
+        assert 0 < frames < 600
+    finally:
+        process.kill()
+
+
+def test_a_ct_bundle_is_refused(make_bundle) -> None:
+    from deploy.bundle import Preprocess
+    from deploy.demo import load
+
+    rule = Preprocess((24, 32), (0.5, 0.5, 0.5), (1.0, 1.0, 1.0), in_graph=True, hu_window=(-100.0, 200.0))
+    with pytest.raises(InputError, match="is for CT"):
+        load([make_bundle(preprocess=rule).root])
