@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -13,14 +15,14 @@ from export.evaluation import write_evaluation
 
 
 def test_a_bundle_carries_labelled_images(export_bundle, scenes) -> None:
-    words = ("--data", str(scenes.root), "--split", "train", "--eval", "3")
+    words = ("--data", str(scenes.root), "--split", "train", "--eval", "2")
     bundle = export_bundle("onnxruntime", "fp32", *words)
     assert bundle.manifest.eval == "eval"
     info = read_dataset(bundle.root / "eval")
     assert info.classes == scenes.classes and info.ignore_index == scenes.ignore_index
     pairs = list_pairs(info, "val")
     originals = {pair.stem: pair for pair in list_pairs(scenes, "train")}
-    assert len(pairs) == 3
+    assert len(pairs) == 2
     for pair in pairs:
         original = originals[pair.stem]
         assert np.array_equal(read_image(pair.image), read_image(original.image))
@@ -33,6 +35,7 @@ def test_a_bundle_carries_labelled_images(export_bundle, scenes) -> None:
 def test_more_than_there_are_is_refused(tmp_path, built, scenes) -> None:
     from export.pictures import from_run
 
-    pictures = from_run(built.checkpoint.parent / "samples", scenes)
+    samples = built.checkpoint.parent / "samples"
+    pictures = from_run(samples, replace(scenes, root=samples.parent))
     with pytest.raises(InputError, match="--eval"):
         write_evaluation(tmp_path, pictures, 99, built.bundle.manifest)

@@ -37,7 +37,9 @@ def _frame(number: int, size: tuple[int, int]) -> np.ndarray:
     frame = np.full((*size, 3), COLOURS[number // 10 % 3], np.uint8)
     for bit in range(10):
         width, start = size[1] // 20, size[1] // 2  # the legend is on the left
-        frame[size[0] - 8 :, start + bit * width : start + (bit + 1) * width] = 255 if number >> bit & 1 else 0
+        frame[size[0] - 8 :, start + bit * width : start + (bit + 1) * width] = (
+            255 if number >> bit & 1 else 0
+        )
     return frame
 
 
