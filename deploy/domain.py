@@ -6,7 +6,7 @@ from deploy.manifest import Manifest
 
 
 def domain_name(manifest: Manifest) -> str:
-    """ "CT: name" for Hounsfield units, else the data set's name, else the bundle's."""
+    """The data set's name ("CT: name" for Hounsfield units), else the bundle's."""
     kind = "CT" if manifest.preprocess.hu_window else ""
     names = list(manifest.provenance.licences)
     return ": ".join(filter(None, [kind, names[0] if names else ""])) or manifest.name

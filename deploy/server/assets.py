@@ -79,14 +79,17 @@ def page_assets() -> Assets:
 def bundle_assets(bundles: Mapping[str, Bundle]) -> Assets:
     """The files that each bundle declares, below /bundles/ID/; their hashes are the manifest's.
 
+    A domain's files are its base's.
+
     Raises:
         InputError: more than can be held, or a file that changed since the bundle was loaded.
     """
-    total = sum(entry.bytes for bundle in bundles.values() for entry in bundle.manifest.files)
+    bases = {key: bundle for key, bundle in bundles.items() if bundle.domain is None}
+    total = sum(entry.bytes for bundle in bases.values() for entry in bundle.manifest.files)
     if total > MOST_BYTES:
         raise InputError("the bundles are too large", got=f"{total} bytes", expected=f"<= {MOST_BYTES}")
     found = {}
-    for key, bundle in bundles.items():
+    for key, bundle in bases.items():
         for entry in bundle.manifest.files:
             data = bundle.path(entry).read_bytes()
             if hashlib.sha256(data).hexdigest() != entry.sha256:

@@ -13,24 +13,28 @@ from typing import Any
 from deploy.bundle import Bundle, load_bundle
 from deploy.domain import domain_name
 from deploy.errors import InputError
+from deploy.externaldata import references
 from deploy.labels import dataset_digest, hu_scale, list_pairs, read_dataset
 from deploy.manifest import manifest_to_json
 from deploy.server.assets import Asset, Assets, make_asset
 from deploy.server.vendor import VERSION
 
 MOST_BUNDLES = 16
-_MODELS = (".onnx", ".ort")
 
 
 def load_bundles(folders: Sequence[Path]) -> dict[str, Bundle]:
-    """Id in the page's addresses -> bundle, each checked, hashes and all.
+    """Id -> bundle, each checked, hashes and all; a base's domains follow it, as bundles of their own.
 
     Raises:
         InputError: too many, a damaged one, or one that a browser cannot run.
     """
     if len(folders) > MOST_BUNDLES:
         raise InputError("bundles", got=len(folders), expected=f"at most {MOST_BUNDLES}")
-    found = {str(index): load_bundle(folder) for index, folder in enumerate(folders)}
+    found: dict[str, Bundle] = {}
+    for index, folder in enumerate(folders):
+        found[str(index)] = base = load_bundle(folder)
+        for name in base.manifest.domains:
+            found[f"{index}+{name}"] = load_bundle(folder, check_files=False, domain=name)
     for bundle in found.values():
         _require_runnable(bundle)
     return found
@@ -48,12 +52,15 @@ def catalog(bundles: Mapping[str, Bundle], assets: Assets) -> Asset:
 
 def _entry(key: str, bundle: Bundle) -> dict[str, Any]:
     manifest = bundle.manifest
-    base = f"/bundles/{key}/"
-    model = next(entry.path for entry in manifest.files if entry.path.endswith(_MODELS))
+    base = f"/bundles/{key.partition('+')[0]}/"
+    model = _model(bundle)
+    shared = {reference.location for reference in references(model)} if model.suffix == ".onnx" else ()
+    beside = base + model.parent.relative_to(bundle.root.resolve()).as_posix()
     return {
         "id": key,
         "base": base,
-        "model": base + model,
+        "model": base + model.relative_to(bundle.root.resolve()).as_posix(),
+        "external": {name: f"{beside.removesuffix('.').rstrip('/')}/{name}" for name in sorted(shared)},
         "sha256": bundle.sha256,
         "bytes": sum(entry.bytes for entry in manifest.files),
         "domain": domain_name(manifest),
@@ -67,11 +74,16 @@ def _require_runnable(bundle: Bundle) -> None:
     if manifest.target.runtime != "onnxruntime":
         got, fix = manifest.target.runtime, "export it with --target onnxruntime"
         raise InputError(f"{bundle.root}: a browser cannot run it", got, "onnxruntime", fix)
-    if sum(entry.path.endswith(_MODELS) for entry in manifest.files) != 1:
-        raise InputError(f"{bundle.root}: model", expected="one .onnx or .ort file")
+    _model(bundle)
     if manifest.inputs[0].shape[0] != 1:
         got = f"{manifest.inputs[0].shape[0]} frames a call"
         raise InputError(f"{bundle.root}: batch", got, "1", "export it with --batch 1")
+
+
+def _model(bundle: Bundle) -> Path:
+    """Its one model file, whose references to other files are checked."""
+    own = any(entry.path.endswith(".ort") for entry in bundle.manifest.files)
+    return bundle.model_file(".ort" if own else ".onnx")
 
 
 def _evaluation(bundle: Bundle, base: str) -> dict[str, Any] | None:

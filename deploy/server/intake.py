@@ -74,7 +74,7 @@ class Intake:
 
     def __init__(self, folder: Path, bundles: Mapping[str, Bundle], command: str) -> None:
         self.folder, self._command = folder, command
-        self._bundles = {bundle.sha256: bundle for bundle in bundles.values()}
+        self._bundles = {(bundle.sha256, bundle.manifest.name): bundle for bundle in bundles.values()}
 
     def keep(self, body: bytes) -> Path:
         """The file that now holds the report.
@@ -94,12 +94,11 @@ class Intake:
 
     def _require_own(self, m: Measurement) -> None:
         """What a report says of its bundle must be what the bundle says."""
-        bundle = self._bundles.get(m.bundle_sha256)
+        bundle = self._bundles.get((m.bundle_sha256, m.name))
         if bundle is None:
-            raise Refused(422, "report: bundle_sha256 is none of the bundles that are served here")
+            raise Refused(422, "report: name and bundle_sha256 are of no bundle that is served here")
         manifest = bundle.manifest
         told = {
-            "name": (m.name, manifest.name),
             "target": (m.target, TARGET),
             "precision": (m.precision, manifest.target.precision),
             "options": (m.options, manifest.target.options),

@@ -6,7 +6,7 @@ export class Network {
   /** Load the model of a catalog entry with so many threads. */
   static async open(entry, threads) {
     const network = new Network(entry, threads);
-    const told = await network.#ask({ kind: "open", model: entry.model, manifest: entry.manifest, threads });
+    const told = await network.#ask({ kind: "open", model: entry.model, external: entry.external, manifest: entry.manifest, threads });
     network.loadMs = told.loadMs;
     return network;
   }

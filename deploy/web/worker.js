@@ -7,15 +7,13 @@ import { prepareInput } from "./preprocess.js";
 let session = null, manifest = null;
 
 const handlers = {
-  async open({ model, manifest: told, threads }) {
+  async open({ model, external, manifest: told, threads }) {
     const start = performance.now();
     manifest = told;
     ort.env.wasm.wasmPaths = new URL("./ort/", import.meta.url).href;
     ort.env.wasm.numThreads = threads;
-    const response = await fetch(model);
-    if (!response.ok) throw new Error(`${model}: ${response.status}`);
-    const bytes = new Uint8Array(await response.arrayBuffer());
-    session = await ort.InferenceSession.create(bytes, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
+    const externalData = await Promise.all(Object.entries(external).map(async ([path, url]) => ({ path, data: await bytesOf(url) })));
+    session = await ort.InferenceSession.create(await bytesOf(model), { executionProviders: ["wasm"], graphOptimizationLevel: "all", externalData });
     return { loadMs: performance.now() - start };
   },
 
@@ -38,6 +36,12 @@ const handlers = {
     return { data: (await run({ type: spec.dtype, data, dims: spec.shape })).data };
   },
 };
+
+async function bytesOf(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  return new Uint8Array(await response.arrayBuffer());
+}
 
 async function run({ type, data, dims }) {
   const feeds = { [manifest.inputs[0].name]: new ort.Tensor(type, data, dims) };
