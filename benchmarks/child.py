@@ -67,11 +67,11 @@ def plain(model: Path, source: Path, threads: int) -> Call:
     import torch
     from torch.nn import functional as F
 
-    from pipeline.normalise import MEAN, STD
+    from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 
     torch.set_num_threads(threads)
     session, frame = open_graph(model, threads), np.load(source)["frame"]
-    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_STD))
 
     @torch.inference_mode()
     def call() -> Array:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.rounds import ROOT
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from deploy.preprocess import Image, Size
 from export.targets import BuildContext, onnxruntime
 from export.trace import OPSET
@@ -26,7 +27,7 @@ from pipeline.datasets.synthetic import draw_sample
 from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
 from pipeline.models.efficientvit import EfficientViTSeg, create_model
 from pipeline.models.labelmap import LabelMapper
-from pipeline.normalise import MEAN, STD, Normalise
+from pipeline.normalise import Normalise
 
 CLASSES = 19
 
@@ -63,7 +64,11 @@ def seeded_model(size: Size, attention: str = "linear", seed: int = 0) -> Effici
 def save(model: EfficientViTSeg, path: Path) -> Path:
     """The model as a checkpoint file; returns `path`."""
     spec = {"variant": "b0", "attention": model.attention, "classes": CLASSES, "head": model.head_name}
-    save_checkpoint(path, model.state_dict(), CheckpointMeta(spec, preprocess={"mean": MEAN, "std": STD}))
+    save_checkpoint(
+        path,
+        model.state_dict(),
+        CheckpointMeta(spec, preprocess={"mean": IMAGENET_MEAN, "std": IMAGENET_STD}),
+    )
     return path
 
 

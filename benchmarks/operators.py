@@ -24,10 +24,10 @@ from benchmarks import network, record
 from benchmarks.profiled import WHOLE
 from benchmarks.rounds import Effort, Figures, alternate, child, medians
 from deploy.errors import run_cli
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from deploy.preprocess import Size
 from export.trace import infer, static_shape
 from pipeline.models.labelmap import LabelMapper
-from pipeline.normalise import MEAN, STD
 
 SIZES = ((512, 1024),)
 ROUNDS = 5
@@ -103,7 +103,7 @@ def speed(ms: float, macs: int | None, peak: float) -> Figures:
 
 def measure(size: Size, folder: Path, effort: Effort) -> Node:
     """Profile and peak, alternating; medians over the rounds."""
-    net = LabelMapper(network.seeded_model(size), size, MEAN, STD)
+    net = LabelMapper(network.seeded_model(size), size, IMAGENET_MEAN, IMAGENET_STD)
     graph = network.export_ours(net, folder / "labels")
     frame = network.save_inputs(folder / "frame.npz", image=network.scene(size)[None])
     left = np.random.default_rng(1).standard_normal((GEMM_SIDE, GEMM_SIDE)).astype(np.float32)

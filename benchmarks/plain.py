@@ -26,10 +26,10 @@ from benchmarks import network, record
 from benchmarks.plain_network import PlainB0
 from benchmarks.rounds import Effort, Figures, alternate, child, medians, ratios
 from deploy.errors import GateError, run_cli
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from deploy.preprocess import Size
 from pipeline.models.efficientvit import EfficientViTSeg
 from pipeline.models.labelmap import LabelMapper
-from pipeline.normalise import MEAN, STD
 
 SIZES = ((512, 1024), (1024, 2048))
 ROUNDS = 5
@@ -89,7 +89,9 @@ def prepare(
     frame = network.scene(size)
     image = network.normalised(frame)
     plain_graph = export_twin(rival, image, folder / "plain.onnx")
-    logits = network.export_ours(LabelMapper(model, size, MEAN, STD, "float", "logits"), folder / "logits")
+    logits = network.export_ours(
+        LabelMapper(model, size, IMAGENET_MEAN, IMAGENET_STD, "float", "logits"), folder / "logits"
+    )
     checkpoint = network.save(model, folder / "b0.safetensors")
     bundle = network.build_bundle(checkpoint, size, folder / "bundle")
     as_array = network.save_inputs(folder / "image.npz", image=image)

@@ -21,12 +21,12 @@ from benchmarks import network, record
 from benchmarks.memory import available_bytes
 from benchmarks.rounds import Effort, Figures, alternate, child, medians, ratios
 from deploy.errors import run_cli
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from deploy.preprocess import Size
 from pipeline.models.attention import CORES
 from pipeline.models.efficientvit import VARIANTS
 from pipeline.models.labelmap import LabelMapper
 from pipeline.models.upsample import stage_size
-from pipeline.normalise import MEAN, STD
 
 SIZES = ((256, 256), (256, 512), (512, 512), (512, 1024), (768, 1536), (1024, 2048))
 ROUNDS = 5
@@ -67,7 +67,9 @@ def reason_not_to_run(kind: str, tokens: int, available: int) -> str | None:
 def prepare(part: str, kind: str, size: Size, folder: Path, effort: Effort) -> list[str]:
     """Export one case into a new folder; returns the command of its process."""
     if part == "network":
-        net = LabelMapper(network.seeded_model(size, kind), size, MEAN, STD, "float", "logits")
+        net = LabelMapper(
+            network.seeded_model(size, kind), size, IMAGENET_MEAN, IMAGENET_STD, "float", "logits"
+        )
         path = network.export_ours(net, folder)
         arrays = {"image": network.normalised(network.scene(size))}
     else:

@@ -19,6 +19,8 @@ BASE_DATA = "base.bin"
 TAKEN_NAMES = ("base", "bundle", "golden", "model", "stage")
 MAX_SIDE = 16384
 MAX_HU = 32768
+IMAGENET_MEAN = (0.485, 0.456, 0.406)  # RGB, 0..1 units, as published with torchvision (BSD-3-Clause)
+IMAGENET_STD = (0.229, 0.224, 0.225)
 PROOFS = ("executed", "evaluated", "built", "not run: why")
 _EVIDENCE = {  # largest value of what golden, parity and accuracy say; the least is 0
     **dict.fromkeys(("min_agreement", "agreement", "miou_fp32", "miou_here"), 1),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from deploy.options import add_json, count, parse_size
 from export.targets import Shape, Target, ask, entries, find
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from export.source import Source
 
 BUNDLES = Path("bundles")
-MEAN, STD = "0.485,0.456,0.406", "0.229,0.224,0.225"  # ImageNet's
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +57,9 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     network.add_argument("--checkpoint", metavar="RUN", help="a run, a zoo name, or a file")
     network.add_argument("--onnx", type=Path, metavar="FILE", help="somebody else's network instead")
     parser.add_argument("--labels", type=Path, metavar="FILE", help="its dataset.toml (classes, colours)")
-    for option, value in (("--mean", MEAN), ("--std", STD)):
-        text = f"of its float input, RGB, 0..1 (default {value})"
-        parser.add_argument(option, type=triple, default=triple(value), metavar="R,G,B", help=text)
+    for option, value in (("--mean", IMAGENET_MEAN), ("--std", IMAGENET_STD)):
+        text = f"of its float input, RGB, 0..1 (default {value}, ImageNet's)"
+        parser.add_argument(option, type=triple, default=value, metavar="R,G,B", help=text)
     parser.add_argument(
         "--size", type=parse_size, metavar="HxW", help="input size, height first (default: the training's)"
     )
@@ -210,13 +210,13 @@ def ask_given(target: Target, given: GivenNetwork, args: argparse.Namespace) -> 
         raise InputError(f"{target.NAME} cannot build from --onnx", expected=f"one of {', '.join(able)}")
     if args.input or args.output or args.batch > 1 or args.dynamic:
         raise InputError("--onnx is taken as it is", got="--input, --output, --batch or --dynamic")
-    return Shape(given.input, given.output)
+    return ask(target, given.input, given.output, batch=1, dynamic=False)
 
 
 def default_name(args: argparse.Namespace, source: Source) -> str:
-    """`<run>-<target>-<precision>-<HxW>`."""
-    height, width = source.preprocess.size
-    return f"{source.name}-{args.target}-{args.precision}-{height}x{width}"
+    """`<run>-<target>-<precision>`, and `-<HxW>` where a size is asked for."""
+    size = "-{}x{}".format(*args.size) if args.size else ""
+    return f"{source.name}-{args.target}-{args.precision}{size}"
 
 
 def open_pictures(args: argparse.Namespace, source: Source) -> AbstractContextManager[Pictures]:

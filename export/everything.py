@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from deploy.errors import InputError
 from deploy.files import write_json
 from deploy.options import add_json, count
-from export.build import BUNDLES, add_source, open_pictures, open_source, order_of
+from export.build import BUNDLES, add_source, default_name, open_pictures, open_source, order_of
 from export.targets import entries
 
 if TYPE_CHECKING:
@@ -85,9 +85,8 @@ def _built(
     """One row: the bundle as it is, or built anew in a child process, or why there is none."""
     from export import children, record, table
 
-    suffix = "-{}x{}".format(*args.size) if args.size else ""
-    out = args.out / f"{source.name}-{target}-{precision}{suffix}"
     one = argparse.Namespace(**{**vars(args), **SHAPE, "target": target, "precision": precision})
+    out = args.out / default_name(one, source)
     try:
         stage = record.stage_of(order_of(one, source, pictures, given))
     except InputError as error:

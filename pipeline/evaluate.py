@@ -36,11 +36,10 @@ def preprocess_of(meta: CheckpointMeta, where: object, size: tuple[int, int] | N
     Raises:
         InputError: the checkpoint does not say, and `size` is None; a value that no rule has.
     """
-    from deploy.manifest import Preprocess, check_preprocess
+    from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD, Preprocess, check_preprocess
     from deploy.schema import decode
-    from pipeline.normalise import MEAN, STD
 
-    known = {"mean": list(MEAN), "std": list(STD), "in_graph": False, **meta.preprocess}
+    known = {"mean": list(IMAGENET_MEAN), "std": list(IMAGENET_STD), "in_graph": False, **meta.preprocess}
     if size:
         known["size"] = list(size)
     if "size" not in known:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from deploy.errors import InputError
 from deploy.files import sha256_file
 from deploy.labels import DatasetInfo, dataset_digest, read_dataset
-from deploy.manifest import Preprocess, check_ct
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD, Preprocess, check_ct
 from deploy.schema import encode
 from pipeline.artifact import Stage, git_commit
 from pipeline.config import Recipe, settings
 from pipeline.datasets.folder import LabelledFolder
-from pipeline.normalise import MEAN, STD
 
 if TYPE_CHECKING:
     from pipeline.models.checkpoints import CheckpointMeta
@@ -70,7 +69,7 @@ class Job:
         """From frame to network input, in validation and in every export."""
         data = self.recipe.data
         resize, interpolation = data.resize, data.interpolation
-        rule = Preprocess(data.size, MEAN, STD, False, resize, interpolation)  # type: ignore[arg-type]
+        rule = Preprocess(data.size, IMAGENET_MEAN, IMAGENET_STD, False, resize, interpolation)  # type: ignore[arg-type]
         if data.hu_window and self.info.hu_offset is None:
             fix = "prepare CT volumes with `python -m pipeline prepare`, or leave data.hu_window out"
             raise InputError("data.hu_window", f"pictures in {self.info.root}", "Hounsfield units", fix)

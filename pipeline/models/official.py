@@ -18,6 +18,7 @@ from torch import Tensor
 
 from deploy.errors import InputError
 from deploy.files import sha256_file
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from pipeline.datasets.published import class_list
 from pipeline.models.checkpoints import (
     MAX_BYTES,
@@ -30,7 +31,6 @@ from pipeline.models.efficientvit import HEADS, MAX_CLASSES, VARIANTS, create_mo
 
 CLASSIFIER = re.compile(r"head\.output_ops\.0\.op_list\.\d+\.conv\.bias")
 SIZES = {"cityscapes": (1024, 2048), "ade20k": (512, 512)}
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ def describe(identity: Identity, provenance: dict[str, Any]) -> CheckpointMeta:
             "size": list(SIZES[identity.head]),
             "resize": "stretch",
             "interpolation": "linear",
-            "mean": list(MEAN),
-            "std": list(STD),
+            "mean": list(IMAGENET_MEAN),
+            "std": list(IMAGENET_STD),
         },
         provenance=provenance,
     )

@@ -18,7 +18,7 @@ from torch import nn
 
 from deploy.bundle import write_bundle
 from deploy.labels import read_dataset, read_mask
-from deploy.manifest import Preprocess
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 from deploy.preprocess import normalise, read_image
 from export import package, parity, pictures
 from export.source import Source
@@ -27,7 +27,6 @@ from pipeline.datasets.synthetic import generate
 from pipeline.models.attention import MultiScaleAttention
 from pipeline.models.checkpoints import CheckpointMeta
 from pipeline.models.labelmap import LabelMapper
-from pipeline.normalise import MEAN, STD
 
 SIZE = (64, 96)
 STEPS = 600
@@ -80,7 +79,7 @@ def train(model: Tiny, folder: Path, rule: Preprocess) -> None:
 def main(out: Path) -> None:
     """Draw, train, export, compare, package."""
     torch.manual_seed(1)
-    rule = Preprocess(SIZE, MEAN, STD, in_graph=False)
+    rule = Preprocess(SIZE, IMAGENET_MEAN, IMAGENET_STD, in_graph=False)
     with TemporaryDirectory() as scratch:
         info = read_dataset(generate(Path(scratch) / "scenes", train=160, val=16, size=SIZE, seed=1))
         model = Tiny(len(info.classes))
@@ -90,7 +89,7 @@ def main(out: Path) -> None:
         spec = {"variant": "tiny", "attention": "linear", "classes": model.classes, "head": "none"}
         meta = CheckpointMeta(spec, {"name": info.name, "classes": list(info.classes)})
         source = Source(Path("tiny"), hashlib.sha256(state).hexdigest(), "tiny", meta, info, rule)
-        net = LabelMapper(model, SIZE, MEAN, STD)
+        net = LabelMapper(model, SIZE, IMAGENET_MEAN, IMAGENET_STD)
         files = onnxruntime.build(net, BuildContext("fp32", Path(scratch)))
         manifest = package.describe(source, net, onnxruntime, "fp32", "bundle_v1")
         shown = pictures.from_data(info.root, "val", meta, rule)

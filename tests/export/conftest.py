@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from pipeline.datasets.synthetic import generate
 from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
 from pipeline.models.efficientvit import EfficientViTSeg, create_model
 
+ROOT = Path(__file__).resolve().parents[2]
 SIZE = (75, 93)  # neither is a multiple of 32, of 8, or of 2
 Export = Callable[..., int]
 MakeModel = Callable[[str], EfficientViTSeg]
@@ -41,6 +43,16 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> DatasetInfo:
     return read_dataset(
         generate(tmp_path_factory.mktemp("data") / "scenes", train=2, val=40, size=(64, 80), seed=5)
     )
+
+
+@pytest.fixture(scope="session")
+def trained() -> Path:
+    """A trained checkpoint, the zoo's or $EDGESEG_CHECKPOINT: untrained sums are small."""
+    shipped = ROOT / "zoo" / "street_b0_linear" / "model.safetensors"
+    path = Path(os.environ.get("EDGESEG_CHECKPOINT", shipped))
+    if not path.is_file():
+        pytest.skip(f"no trained checkpoint: neither {shipped.relative_to(ROOT)} nor $EDGESEG_CHECKPOINT")
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +103,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, scenes: DatasetInfo, make_mo
         patch.chdir(home)
         patch.setattr(sys, "argv", ["export", "build", "--checkpoint", "street", "--target", "onnxruntime"])
         assert run_cli(main) == 0
-        bundle = load_bundle(home / "bundles" / "street-onnxruntime-fp32-75x93")
+        bundle = load_bundle(home / "bundles" / "street-onnxruntime-fp32")
     return Built(run / "best.safetensors", model, bundle, home)
 
 

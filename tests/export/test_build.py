@@ -24,7 +24,7 @@ BUILD = ("build", "--target", "onnxruntime", "--precision", "fp32")
 
 def test_bundle_says_what_it_is(built) -> None:
     manifest = built.bundle.manifest
-    assert manifest.name == "street-onnxruntime-fp32-75x93"
+    assert manifest.name == "street-onnxruntime-fp32"
     assert (manifest.target.runtime, manifest.target.precision) == ("onnxruntime", "fp32")
     assert manifest.inputs[0].shape == (1, 75, 93, 3) and manifest.inputs[0].dtype == "uint8"
     assert manifest.outputs[0].shape == (1, 75, 93) and manifest.outputs[0].dtype == "uint8"

@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torchmetrics import JaccardIndex
 
-from deploy.manifest import Preprocess
+from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 from deploy.preprocess import read_image
 from pipeline.accuracy import evaluate, shown
 from pipeline.datasets import open_dataset
 from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
 from pipeline.models.efficientvit import create_model
-from pipeline.normalise import MEAN, STD, Normalise
+from pipeline.normalise import Normalise
 from pipeline.predict import Predictor
 
 NAMES = ["ground", "box", "disc"]
@@ -36,8 +36,8 @@ def checkpoint(tmp_path):
             "size": [48, 64],
             "resize": "stretch",
             "interpolation": "linear",
-            "mean": MEAN,
-            "std": STD,
+            "mean": IMAGENET_MEAN,
+            "std": IMAGENET_STD,
         },
     )
     save_checkpoint(tmp_path / "model.safetensors", model.state_dict(), meta)
@@ -52,7 +52,9 @@ def long_way(path, data) -> float:
     metric = JaccardIndex(task="multiclass", num_classes=3, ignore_index=255, average="macro")
     for image, mask in open_dataset(data, "val"):
         with torch.inference_mode():
-            x = (torch.from_numpy(image / 255.0).float() - torch.tensor(MEAN)) / torch.tensor(STD)
+            x = (torch.from_numpy(image / 255.0).float() - torch.tensor(IMAGENET_MEAN)) / torch.tensor(
+                IMAGENET_STD
+            )
             logits = model(x.permute(2, 0, 1)[None])
             labels = F.interpolate(logits, image.shape[:2], mode="bicubic", align_corners=False).argmax(1)
         metric.update(labels, torch.from_numpy(mask)[None].long())
@@ -106,7 +108,7 @@ def test_images_of_another_size_are_measured_at_their_own(make_data, checkpoint)
     from pipeline.models.checkpoints import load_checkpoint
 
     dataset = open_dataset(make_data(size=(75, 90)), "val")
-    rule = Preprocess((48, 64), MEAN, STD, False)
+    rule = Preprocess((48, 64), IMAGENET_MEAN, IMAGENET_STD, False)
     done = evaluate(Predictor(load_checkpoint(checkpoint)[0], rule), dataset, dataset.info)
     assert done.matrix.matrix.sum() == 3 * 75 * 90 and len(done.latency_ms) == 2
 
@@ -157,6 +159,6 @@ def test_training_normalises_as_deploy_does(make_data) -> None:
     image = read_image(make_data() / "val/images/val0.png")
     ours = Normalise(torch.device("cpu"))(torch.from_numpy(image[None]))
     np.testing.assert_allclose(
-        ours[0].numpy(), normalise(image, Preprocess((48, 64), MEAN, STD, False)), atol=2e-6
+        ours[0].numpy(), normalise(image, Preprocess((48, 64), IMAGENET_MEAN, IMAGENET_STD, False)), atol=2e-6
     )
     assert ours.is_contiguous(memory_format=torch.channels_last)

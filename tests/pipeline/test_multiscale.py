@@ -7,11 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from deploy.manifest import IMAGENET_MEAN as MEAN
+from deploy.manifest import IMAGENET_STD as STD
 from deploy.manifest import Preprocess
 from deploy.preprocess import resize_image
 from pipeline.models.efficientvit import create_model
 from pipeline.multiscale import MultiScale
-from pipeline.normalise import MEAN, STD
 from pipeline.predict import Predictor
 
 SIZE = (48, 64)

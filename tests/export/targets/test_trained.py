@@ -6,7 +6,6 @@ The checkpoint is the zoo's, or $EDGESEG_CHECKPOINT: untrained weights say nothi
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 
 from export.targets import entries
 
-ROOT = Path(__file__).resolve().parents[3]
 CASES = [
     (name, precision)
     for name in ("coreml", "tensorrt")
@@ -30,18 +28,9 @@ def run(*words: object) -> None:
     assert result.returncode == 0, result.stderr[-3000:]
 
 
-@pytest.fixture(scope="module")
-def checkpoint() -> Path:
-    shipped = ROOT / "zoo" / "street_b0_linear" / "model.safetensors"
-    path = Path(os.environ.get("EDGESEG_CHECKPOINT", shipped))
-    if not path.is_file():
-        pytest.skip(f"no trained checkpoint: neither {shipped.relative_to(ROOT)} nor $EDGESEG_CHECKPOINT")
-    return path
-
-
 @pytest.mark.parametrize(("name", "precision"), CASES)
 def test_budget_holds_on_real_images(
-    checkpoint: Path, shared_data: Path, name: str, precision: str, tmp_path: Path
+    trained: Path, shared_data: Path, name: str, precision: str, tmp_path: Path
 ) -> None:
     entry = entries()[name]
     if entry.reason or entry.target is None:
@@ -50,12 +39,10 @@ def test_budget_holds_on_real_images(
     options: tuple[object, ...] = ("--target", name, "--precision", precision)
     if precision in entry.target.SUPPORT.calibrated:
         chosen = tmp_path / "calibration.json"
-        run("calibration", "collect", "--checkpoint", checkpoint, *data, "--count", 64, "--out", chosen)
+        run("calibration", "collect", "--checkpoint", trained, *data, "--count", 64, "--out", chosen)
         options += ("--calibration", chosen)
     out = tmp_path / "bundle.json"
-    run(
-        "export", "build", "--checkpoint", checkpoint, *data, *options, "--out", tmp_path / "b", "--json", out
-    )
+    run("export", "build", "--checkpoint", trained, *data, *options, "--out", tmp_path / "b", "--json", out)
     bundle = json.loads(out.read_text())
     budget, parity = entry.target.BUDGET[precision], bundle["parity"]
     assert parity["proof"] == entry.target.PROOF and parity["images"] == 32
