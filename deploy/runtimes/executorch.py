@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from deploy.bundle import Bundle, TensorSpec
+from deploy.bundle import Bundle
 from deploy.errors import InputError
+from deploy.runtimes._signature import require_same
 
 METHOD = "forward"
 _DTYPES = {0: "uint8", 3: "int32", 6: "float32"}  # ExecuTorch's scalar types
@@ -56,8 +57,9 @@ class Session:
         except RuntimeError as error:
             raise InputError(f"ExecuTorch cannot load {model}", error, fix="update executorch") from error
         meta = self._method.metadata
-        _compare(meta.input_tensor_meta(0), bundle.manifest.inputs[0], model.name)
-        _compare(meta.output_tensor_meta(0), bundle.manifest.outputs[0], model.name)
+        ends = (meta.input_tensor_meta(0), meta.output_tensor_meta(0))
+        for found, spec in zip(ends, (bundle.manifest.inputs[0], bundle.manifest.outputs[0]), strict=True):
+            require_same(model.name, _signature(found), (spec.dtype, spec.shape))
 
     def run(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """One inference: array of the manifest's first input -> array of its first output."""
@@ -75,10 +77,6 @@ class Session:
         return {"executorch": version(), "torch": str(self._torch.__version__)}
 
 
-def _compare(meta: Any, spec: TensorSpec, model: str) -> None:
-    """The program's signature must be the manifest's, or results would be garbage without an error."""
-    found = (_DTYPES.get(meta.dtype(), meta.dtype()), tuple(meta.sizes()))
-    if found != (spec.dtype, spec.shape):
-        raise InputError(
-            f"{model} is not what bundle.json says", found, (spec.dtype, spec.shape), "export again"
-        )
+def _signature(meta: Any) -> tuple[Any, tuple[int, ...]]:
+    """A tensor's type and shape."""
+    return _DTYPES.get(meta.dtype(), meta.dtype()), tuple(meta.sizes())

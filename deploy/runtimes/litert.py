@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from deploy.bundle import Bundle, TensorSpec
 from deploy.errors import InputError
+from deploy.runtimes._signature import require_same
 
 
 def requires() -> str | None:
@@ -66,9 +67,5 @@ class Session:
 
 
 def _compare(details: Any, spec: TensorSpec, model: str) -> None:
-    """The graph's signature must be the manifest's, or results would be garbage without an error."""
     found = [(detail["dtype"].__name__, tuple(map(int, detail["shape"]))) for detail in details]
-    if found != [(spec.dtype, spec.shape)]:
-        raise InputError(
-            f"{model} is not what bundle.json says", found, (spec.dtype, spec.shape), "export again"
-        )
+    require_same(model, found, [(spec.dtype, spec.shape)])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
+from deploy.runtimes._signature import require_same
 
 _HALF = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic")
 
@@ -53,8 +54,7 @@ class Session:
                 raise InputError(f"ncnn cannot load {model}", fix="update ncnn")
         names = (self._net.input_names(), self._net.output_names())
         expected = [[spec.name] for spec in (bundle.manifest.inputs[0], bundle.manifest.outputs[0])]
-        if list(names) != expected:
-            raise InputError(f"{bundle.root}: the network is not what bundle.json says", names, expected)
+        require_same(bundle.root, list(names), expected)
         self._input, self._output = bundle.manifest.inputs[0], bundle.manifest.outputs[0]
 
     def run(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from deploy.bundle import Bundle, TensorSpec
 from deploy.errors import GateError, InputError
+from deploy.runtimes._signature import require_same
 
 _FATAL_ONLY = 4  # an error is raised, and told once
 
@@ -103,12 +104,8 @@ def _require_active(active: list[str], wanted: list[str]) -> None:
 
 
 def _compare(nodes: Any, spec: TensorSpec, dynamic: bool, model: str) -> None:
-    """The graph's signature must be the manifest's, or results would be garbage without an error."""
     fixed = 1 if dynamic else 0  # axes from here on have the manifest's sizes; before it, any
     found = {node.name: (node.type, tuple(node.shape)[fixed:]) for node in nodes}
     kind = {"float32": "float"}.get(spec.dtype, spec.dtype)
-    if found.get(spec.name) != (f"tensor({kind})", spec.shape[fixed:]):
-        expected = f"{spec.name}: tensor({kind}) {spec.shape}"
-        raise InputError(
-            f"{model} is not what bundle.json says", got=found, expected=expected, fix="export again"
-        )
+    expected = (f"tensor({kind})", spec.shape[fixed:])
+    require_same(model, (spec.name, found.get(spec.name)), (spec.name, expected))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from deploy.bundle import Bundle, TensorSpec
 from deploy.errors import InputError
+from deploy.runtimes._signature import require_same
 
 DEVICE = "CPU"
 
@@ -81,13 +82,10 @@ def _arithmetic(core: Any, precision: str) -> str:
 
 
 def _compare(ports: Any, spec: TensorSpec, dynamic: bool, model: str) -> None:
-    """The graph's signature must be the manifest's, or results would be garbage without an error."""
     fixed = 1 if dynamic else 0  # axes from here on have the manifest's sizes; before it, any
     sides = [[side.get_length() for side in list(port.partial_shape)[fixed:]] for port in ports]
     found = [
         (port.any_name, port.element_type.to_dtype().name, tuple(shape))
         for port, shape in zip(ports, sides, strict=True)
     ]
-    expected = (spec.name, spec.dtype, spec.shape[fixed:])
-    if found != [expected]:
-        raise InputError(f"{model} is not what bundle.json says", found, expected, "export again")
+    require_same(model, found, [(spec.name, spec.dtype, spec.shape[fixed:])])
