@@ -1,11 +1,11 @@
 """INT8 for ONNX graphs: QuantizeLinear and DequantizeLinear around convolutions, nothing else.
 
 The attention's products span five orders of magnitude and stay in float: quantised, they cost 20 points of
-mIoU; the convolutions alone, 0.1. Weights are symmetric, one scale a channel. Ranges are means of the images'
-extremes, and depthwise and grouped convolutions, a small part of the arithmetic, stay in float (camvid, 1000
-steps of training, onnxruntime: mIoU drop 0.72 points; with them 1.03; by the extremes of all images 1.32).
-For TensorRT the outputs stay in float, too, because its symmetric activations waste half of their numbers
-below zero (agreement 0.985 instead of 0.929). Refuses to know which images, and what executes the result.
+mIoU. Weights are symmetric, one scale a channel; ranges are means of the images' extremes. The first
+convolution, whose channels differ most, stays in float, and so do those in groups, a small part of the
+arithmetic. For TensorRT the outputs stay in float, too, because its symmetric activations waste half of their
+numbers below zero. docs/targets.md has what each of these is worth. Refuses to know which images, and what
+executes the result.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def quantise_convolutions(source: Path, out: Path, inputs: Inputs, symmetric: bo
             zero and biases in float; otherwise uint8 with a zero point, which x86 and Arm multiply faster.
     """
     graph = onnx.load(source, load_external_data=False).graph
-    grouped = [node.name for node in graph.node if node.op_type == "Conv" and _groups(node) > 1]
+    convolutions = [node for node in graph.node if node.op_type == "Conv"]
+    kept = [node.name for index, node in enumerate(convolutions) if index == 0 or _groups(node) > 1]
     logging.getLogger().addFilter(_no_advice)
     try:
         quantize_static(
@@ -60,7 +61,7 @@ def quantise_convolutions(source: Path, out: Path, inputs: Inputs, symmetric: bo
             weight_type=QuantType.QInt8,
             per_channel=True,
             op_types_to_quantize=["Conv"],
-            nodes_to_exclude=grouped,
+            nodes_to_exclude=kept,
             extra_options={
                 "WeightSymmetric": True,
                 "CalibMovingAverage": True,
