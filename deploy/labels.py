@@ -77,7 +77,19 @@ def read_dataset(directory: Path | str) -> DatasetInfo:
         InputError: no such folder or file, not TOML, an unknown or missing key, a value of the wrong kind.
     """
     root = Path(directory)
-    return parse_dataset({"name": root.resolve().name, **_read_toml(root)}, str(root / "dataset.toml"), root)
+    if not root.is_dir():
+        raise InputError(f"no data folder {root}", fix="pass --data with a folder that holds dataset.toml")
+    return read_description(root / "dataset.toml")
+
+
+def read_description(path: Path) -> DatasetInfo:
+    """A labelled folder's description by itself, a file of any name; its folder is the root.
+
+    Raises:
+        InputError: as `read_dataset`.
+    """
+    root = path.parent
+    return parse_dataset({"name": root.resolve().name, **_read_toml(path)}, str(path), root)
 
 
 def parse_dataset(table: dict[str, Any], where: str, root: Path) -> DatasetInfo:
@@ -185,15 +197,12 @@ def default_palette(count: int) -> tuple[Colour, ...]:
     return tuple(colours)
 
 
-def _read_toml(root: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     if sys.version_info >= (3, 11):  # here, so that what needs no labelled folder runs without tomli
         import tomllib
     else:
         import tomli as tomllib
 
-    path = root / "dataset.toml"
-    if not root.is_dir():
-        raise InputError(f"no data folder {root}", fix="pass --data with a folder that holds dataset.toml")
     if not path.is_file():
         raise InputError(f"no {path}", expected="a labelled folder", fix="write dataset.toml (see README)")
     if path.stat().st_size > _TOML_LIMIT:

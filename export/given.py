@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from deploy.errors import InputError
 from deploy.files import sha256_file
-from deploy.labels import Pair, read_dataset
+from deploy.labels import Pair, read_dataset, read_description
 from deploy.manifest import Preprocess, TensorSpec
 from deploy.postprocess import output_to_labels
 from deploy.preprocess import prepare_input
@@ -68,13 +68,13 @@ def read_given(
     """The file with its description.
 
     Args:
-        labels: dataset.toml, or its folder: names and colours of the classes.
+        labels: dataset.toml by whatever name, or its folder: names and colours of the classes.
         size: (H, W), where the file leaves it open. mean, std: of float inputs, RGB, in 0..1 units.
 
     Raises:
         InputError: no such file, not ONNX, or a network this module cannot describe (it says why).
     """
-    info = read_dataset(labels.parent if labels.is_file() else labels)
+    info = read_dataset(labels) if labels.is_dir() else read_description(labels)
     model = _load(file)
     spec = _input(model, size, file)
     model = _fixed(model, spec, file)

@@ -6,6 +6,7 @@ Refuses to know how a bundle is made.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from export.order import Order
 from export.package import tool_versions
 from pipeline.artifact import DONE, Stage, changes, read_record
 
-STAGE_VERSION = 2  # raise it when the same inputs give another bundle
+STAGE_VERSION = 3  # raise it when the same inputs give another bundle
 
 
 def stage_of(order: Order, domains: Mapping[str, Order] | None = None) -> Stage:
@@ -33,6 +34,10 @@ def stage_of(order: Order, domains: Mapping[str, Order] | None = None) -> Stage:
     if order.labelled:
         settings["labelled"] = order.labelled
     inputs = {"checkpoint": order.source.sha256, "pictures": dataset_digest(order.pictures.pairs)}
+    if order.given:  # what is said beside the file, and data that it refers to
+        network = hashlib.sha256(order.given.model.SerializeToString(deterministic=True))
+        network.update(repr((order.source.preprocess, order.source.classes)).encode())
+        inputs["network"] = network.hexdigest()
     if order.calibration:
         inputs["calibration"] = order.calibration.images.key
     for name, domain in (domains or {}).items():

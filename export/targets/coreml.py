@@ -34,7 +34,7 @@ BUDGET = {
 PRECISIONS = tuple(BUDGET)
 EXTENSION = ".mlpackage"
 RUNTIME = "coreml"
-MIN_VERSION = "8.0"
+MIN_VERSION = "9.0"  # of coremltools, the version it is built with; no older one was tried
 TOOLS = ("coremltools",)
 PROOF = "executed" if sys.platform == "darwin" else "evaluated"
 SUPPORT = Support()

@@ -33,7 +33,7 @@ BUDGET = {
 PRECISIONS = tuple(BUDGET)
 EXTENSION = ".onnx"
 RUNTIME = "onnxruntime"
-MIN_VERSION = "1.20"
+MIN_VERSION = "1.20"  # tests/test_bare_device.py runs 1.20.1
 TOOLS = ("onnx", "onnxscript", "onnxruntime")
 PROOF = "executed"
 SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), packs=True)

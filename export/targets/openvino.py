@@ -29,7 +29,7 @@ BUDGET = {
 PRECISIONS = tuple(BUDGET)
 EXTENSION = ".xml"
 RUNTIME = "openvino"
-MIN_VERSION = "2024.0"
+MIN_VERSION = "2024.0"  # 2024.0.0 tried
 TOOLS = ("onnx", "onnxscript", "openvino", "nncf")
 PROOF = "executed"
 SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",))

@@ -31,7 +31,7 @@ BUDGET = {
 PRECISIONS = tuple(BUDGET)
 EXTENSION = ".onnx"
 RUNTIME = "tensorrt"
-MIN_VERSION = "10.3"
+MIN_VERSION = "10.3"  # of JetPack 6.1 and 6.2; no older one was tried
 TOOLS = ("onnx", "onnxscript", "onnxruntime", "tensorrt-rtx-cu12-bindings", "tensorrt-rtx-cu12-libs")
 PROOF = "built"
 SUPPORT = Support(calibrated=("int8",))

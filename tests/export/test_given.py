@@ -9,10 +9,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import convert_model_to_external_data
 
 from deploy.bundle import load_bundle
 from deploy.preprocess import read_image
 from deploy.segmenter import Segmenter
+from export.targets import entries
 
 CLASSES = 9
 
@@ -71,6 +73,58 @@ def test_it_becomes_a_bundle_with_its_own_golden(build, scenes, tmp_path: Path, 
     assert "cached" in capsys.readouterr().out
 
 
+def test_what_is_said_beside_the_file_counts(build, tmp_path: Path, capsys) -> None:
+    file = network(tmp_path / "theirs.onnx")
+    options = ("--target", "onnxruntime", "--size", "64x80")
+    assert build(file, *options) == 0
+    assert build(file, *options, "--mean", "0,0,0") == 0
+    assert "built again: network" in capsys.readouterr().out
+    assert load_bundle(tmp_path / "bundle").manifest.preprocess.mean == (0, 0, 0)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_ncnn_takes_it(build, tmp_path: Path, precision: str) -> None:
+    if reason := entries()["ncnn"].reason:
+        pytest.skip(reason)
+    options = ("--target", "ncnn", "--precision", precision, "--size", "64x80")
+    assert build(network(tmp_path / "theirs.onnx"), *options) == 0
+    manifest = load_bundle(tmp_path / "bundle").manifest
+    assert manifest.outputs[0].shape == (1, CLASSES, 16, 20) and manifest.parity.proof == "executed"
+
+
+def test_ncnn_takes_planes_and_gives_logits_only(build, tmp_path: Path, capsys) -> None:
+    if reason := entries()["ncnn"].reason:
+        pytest.skip(reason)
+    file = network(tmp_path / "theirs.onnx", label_map=True)
+    assert build(file, "--target", "ncnn", "--size", "64x80") == 2
+    assert "ncnn cannot build --output | got labels" in capsys.readouterr().err
+
+
+def test_labels_may_have_any_name(export_cli, scenes, tmp_path: Path) -> None:
+    (tmp_path / "dataset.toml").write_text('name = "two"\nclasses = ["a", "b"]\n')  # another's
+    names = tmp_path / "names.toml"
+    names.write_text((scenes.root / "dataset.toml").read_text())
+    words = ("--onnx", network(tmp_path / "n.onnx"), "--labels", names, "--size", "64x80")
+    assert export_cli("build", *words, "--target", "onnxruntime", "--out", tmp_path / "b") == 0
+    assert [info.name for info in load_bundle(tmp_path / "b").manifest.classes] == list(scenes.classes)
+
+
+def test_data_outside_its_folder_is_not_read(build, tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    model = onnx.load(network(folder / "n.onnx"))
+    convert_model_to_external_data(model, location="w.bin", size_threshold=0)
+    onnx.save(model, folder / "n.onnx")
+    (tmp_path / "w.bin").write_bytes((folder / "w.bin").read_bytes())
+    outside = onnx.load(folder / "n.onnx", load_external_data=False)
+    for entry in outside.graph.initializer[0].external_data:
+        entry.value = "../w.bin" if entry.key == "location" else entry.value
+    (folder / "n.onnx").write_bytes(outside.SerializeToString())
+    assert build(folder / "n.onnx", "--target", "onnxruntime", "--size", "64x80") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "outside the directory" in error
+
+
 def test_a_label_map_serves_too(build, tmp_path: Path) -> None:
     file = network(tmp_path / "theirs.onnx", label_map=True)
     model = onnx.load(file)
@@ -110,6 +164,10 @@ def test_networks_it_cannot_describe_are_refused(build, tmp_path: Path, capsys) 
     grey = network(tmp_path / "grey.onnx", shape=(1, 1, 64, 80))
     assert build(grey, "--target", "onnxruntime") == 2
     assert "grey.onnx" in capsys.readouterr().err
+    whole = network(tmp_path / "half.onnx").read_bytes()
+    (tmp_path / "half.onnx").write_bytes(whole[: len(whole) // 2])
+    assert build(tmp_path / "half.onnx", "--target", "onnxruntime", "--size", "64x80") == 2
+    assert "is not a valid ONNX model" in capsys.readouterr().err
     text = tmp_path / "no.onnx"
     text.write_text("not a model")
     assert build(text, "--target", "onnxruntime") == 2
