@@ -36,11 +36,11 @@ OUT     ?= runs/report
 WEB     := deploy/web/ort/ort-wasm-simd-threaded.wasm
 REPORT  := $(OUT)/$(notdir $(BUNDLE)).json
 
-.PHONY: help setup system demo data train adapt evaluate publish calibrate export export-all list bench report device serve web benchmark attention readme test test-all lint clean
+.PHONY: help setup system demo data train adapt evaluate publish calibrate export export-all list bench report device serve web benchmark attention readme test test-all test-arm64 lint clean
 
 help:  ## print this text
 	@echo "usage: make TARGET [VARIABLE=value ...]"; echo
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo; echo "variables (with their value now):"
 	@echo "  RECIPE=$(RECIPE) RUN=$(RUN) NAME=$(NAME) DATA=$(DATA) SPLIT=$(SPLIT)"
 	@echo "  TARGET=$(TARGET) PRECISION=$(PRECISION) SIZE=$(SIZE) THREADS=$(THREADS)"
@@ -67,11 +67,11 @@ $(READY): pyproject.toml constraints.txt
 	$(PY) -m pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 
-system:  ## Debian packages that some checks need (an ssh server, a browser, npm); as root
+system:  ## Debian packages that some checks need (an ssh server, a browser, npm, an emulator of arm64); as root
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(SYSTEM_PACKAGES)
 
-SYSTEM_PACKAGES := openssh-client openssh-server chromium $(if $(shell command -v npm),,npm)
+SYSTEM_PACKAGES := openssh-client openssh-server chromium qemu-user-static $(if $(shell command -v npm),,npm)
 
 ## ---- the stages -----------------------------------------------------------------------------------------
 data: $(READY)  ## make the synthetic street scenes (data/synthetic)
@@ -190,6 +190,13 @@ test: lint $(WEB)  ## everything CI runs
 
 test-all: lint $(WEB)  ## and the slow checks: the full demo, long trainings
 	OMP_NUM_THREADS=2 $(PY) -m pytest
+
+# An arm64 Python with a device's packages, unpacked (370 MB); nothing of it is installed on this machine.
+.arm64/ready: tests/export/arm64/environment.py | $(READY)
+	$(PY) $< $(@D)
+
+test-arm64: .arm64/ready  ## bundles and the one-file program on an emulated 64-bit Arm processor
+	OMP_NUM_THREADS=2 $(PY) -m pytest tests/export/arm64
 
 clean:  ## remove what the demo and the checks made (your own runs and bundles stay)
 	rm -rf runs/demo* bundles/demo* data/synthetic* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from deploy import runtimes
 from deploy.bundle import Bundle
 from deploy.errors import InputError
+from deploy.manifest import Preprocess, TensorSpec
+from deploy.preprocess import prepare_input, read_image
+from export.source import read_source
 from export.targets import BuildContext
 from export.targets import openvino as target
+from export.trace import example_input
+from pipeline.models import attention
+from pipeline.models.checkpoints import load_checkpoint
 from pipeline.models.labelmap import LabelMapper
+from tests.export.naive import naive_attention
 
 pytestmark = pytest.mark.skipif(target.requires() is not None, reason=str(target.requires()))
 
@@ -67,3 +76,35 @@ def test_a_damaged_file_is_one_line(make_openvino: Bundle, tmp_path: Path) -> No
     (copy / "model.xml").write_text("<net/>")
     with pytest.raises(InputError, match="OpenVINO cannot load"):
         runtimes.open_session(dataclasses.replace(make_openvino, root=copy), 1)
+
+
+def logits_in_half(model: Any, images: list[Path], rule: Preprocess) -> list[np.ndarray]:
+    """What an OpenVINO model gives for images, in half arithmetic."""
+    import openvino
+
+    compiled = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f16"})
+    assert compiled.get_property("INFERENCE_PRECISION_HINT") == openvino.Type.f16
+    spec = TensorSpec("x", "float32", (1, 3, *rule.size), "NCHW")
+    return [compiled(prepare_input(read_image(path), rule, spec))[0] for path in images]
+
+
+@pytest.mark.slow
+def test_half_arithmetic_gives_not_one_nan_but_for_the_naive_form(
+    trained: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import openvino
+
+    capabilities = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if "FP16" not in capabilities:
+        pytest.skip(f"this processor computes nothing in half precision: {', '.join(capabilities)}")
+    images = sorted((shared_data / "camvid" / "val" / "images").iterdir())[::25][:4]
+    rule = read_source(str(trained), None).preprocess
+
+    def convert() -> Any:
+        net = LabelMapper(load_checkpoint(trained)[0], rule.size, rule.mean, rule.std, "float", "logits")
+        return openvino.convert_model(torch.export.export(net, (example_input(net),)))
+
+    for logits in logits_in_half(convert(), images, rule):
+        assert np.isfinite(logits).all()
+    monkeypatch.setitem(attention.CORES, "linear", naive_attention)
+    assert all(np.isnan(logits).any() for logits in logits_in_half(convert(), images, rule))
