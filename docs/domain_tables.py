@@ -30,7 +30,9 @@ def _sweep(record: Record) -> str:
     picture = f"images/sweep_{record['domain']}.png"
     drawn = [f"![mIoU over trained parameters, {data['name']}]({picture})", ""]
     machine = f"{record['machine']['cpu_model']}, {record['threads'] or 'all'} threads"
-    trained = f"{record['steps']} steps of {record['batch']} from {base['name']}"
+    trained = (
+        f"{record['steps']} steps of {record['batch']} from {base['name']}, statistics: {record['bn_stats']}"
+    )
     latency = f"The base at {by(record['size'])}: {base['latency_ms']:.1f} ms"
     return "\n".join(
         [

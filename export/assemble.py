@@ -120,7 +120,8 @@ def _build(
         if isinstance(net, GivenNetwork):  # the rules are for networks of ours
             return order.target.from_onnx(write(net.model, folder / "given.onnx"), context)
         files = order.target.build(net, context)
-    check_graph(order.target.count_ops(files), order.target.RULES, network_parts(net), str(order))
+    rules = order.target.PACK_RULES if order.pack else order.target.RULES
+    check_graph(order.target.count_ops(files), rules, network_parts(net), str(order))
     return files
 
 

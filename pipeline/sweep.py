@@ -95,7 +95,9 @@ def sweep(args: argparse.Namespace) -> int:
 
 
 def _name(args: argparse.Namespace) -> str:
-    return f"{args.checkpoint}+{args.domain or args.data.resolve().name}"
+    """Of all runs of a sweep, how they start."""
+    head, statistics = ("", "-head")[args.head == "full"], ("", "-bn")[args.bn_stats == "domain"]
+    return f"{args.checkpoint}+{args.domain or args.data.resolve().name}{head}{statistics}"
 
 
 def _recipe(args: argparse.Namespace, each: Candidate) -> Recipe:
@@ -185,6 +187,8 @@ def _record(args: argparse.Namespace, recipe: Recipe, rows: list[Record]) -> Rec
         "size": list(recipe.data.size),
         "steps": recipe.train.steps,
         "batch": recipe.train.batch,
+        "head": args.head,
+        "bn_stats": args.bn_stats,
         "rows": rows,
     }
 

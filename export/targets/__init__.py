@@ -119,6 +119,7 @@ class Target(Protocol):
         TOOLS: distributions whose versions shape its artifacts.
         PROOF: the word that a passed parity earns: executed, evaluated or built.
         SUPPORT: what it can be asked for. RULES: what its artifacts may be made of.
+        PACK_RULES: what parts of bundles with domains may be made of; only where SUPPORT has `packs`.
     """
 
     NAME: str
@@ -131,6 +132,7 @@ class Target(Protocol):
     PROOF: str
     SUPPORT: Support
     RULES: GraphRules
+    PACK_RULES: GraphRules
 
     def requires(self) -> str | None:
         """Why this target cannot build here, or None."""

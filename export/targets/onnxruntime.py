@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,13 @@ TOOLS = ("onnx", "onnxscript", "onnxruntime")
 PROOF = "executed"
 SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), packs=True)
 RULES = GraphRules(
-    # BatchNormalization: where domains share a base's weights; ONNX Runtime folds it at load
-    allowed="Abs Add ArgMax BatchNormalization Cast Clip Concat Conv DequantizeLinear Div Gelu HardSwish "
-    "MatMul Mul QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub "
-    "Transpose Unsqueeze",
+    allowed="Abs Add ArgMax Cast Clip Concat Conv DequantizeLinear Div Gelu HardSwish MatMul Mul "
+    "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub Transpose "
+    "Unsqueeze",
     most={"Transpose": Most(2, linear=1, softmax=5)},
 )
+# Where domains share a base's weights, the runtime folds normalisation at load.
+PACK_RULES = replace(RULES, allowed=f"{RULES.allowed} BatchNormalization")
 MODEL_FILE = "model.onnx"
 STEM_MULTIPLE = 16  # channels in a block of the AVX-512 kernels
 

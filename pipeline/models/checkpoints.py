@@ -155,16 +155,18 @@ def _base_tensors(path: Path, base: dict[str, Any], model: EfficientViTSeg) -> d
 
 
 def find_base(name: str, sha256: str, needed_by: str) -> Path:
-    """The base checkpoint of that run or zoo name.
+    """The base checkpoint of that run or zoo name; where both are there, the one that is meant.
 
     Raises:
         InputError: not there, or other bytes than those the domain was adapted from.
     """
-    found = resolve_checkpoint(name)
-    if (digest := sha256_file(found)) != sha256:
-        fix = f"restore the {name} it was adapted from, or adapt again"
-        raise InputError(f"{needed_by} needs another {name}", digest[:12], sha256[:12], fix)
-    return found
+    files = [file for place in (RUNS, ZOO) if (file := _in_folder(place / name))]
+    files = files or [resolve_checkpoint(name)]
+    for file in files:
+        if sha256_file(file) == sha256:
+            return file
+    fix = f"restore the {name} it was adapted from, or adapt again"
+    raise InputError(f"{needed_by} needs another {name}", sha256_file(files[0])[:12], sha256[:12], fix)
 
 
 def load_weights(model: nn.Module, state: dict[str, Tensor], source: str) -> None:

@@ -81,6 +81,16 @@ def test_another_base_is_refused(adapted, base) -> None:
         load_checkpoint(path)
 
 
+def test_of_a_run_and_a_zoo_entry_of_one_name_the_right_one_is_the_base(adapted, base) -> None:
+    _, path = adapted
+    torch.manual_seed(1)
+    other = Path("runs/street/train/best.safetensors")
+    save_checkpoint(other, create_model("b0", 4).state_dict(), read_meta(base))
+    with pytest.raises(InputError, match="ambiguous"):
+        resolve_checkpoint("street")
+    assert load_checkpoint(path)[1].base["sha256"] == sha256_file(base)
+
+
 @pytest.mark.parametrize("name", ["../zoo/street", "/etc/passwd", "", ".."])
 def test_a_base_is_a_name(adapted, name: str) -> None:
     _, path = adapted
