@@ -141,16 +141,23 @@ DATA_OPTIONS := --train 16 --val 8
 TINY := train.steps=8 train.batch=4 train.eval_every=8 train.warmup=2 finish.batch=2
 DEMO_DATA := data/synthetic-tiny
 DEMO_NAME := demo-tiny
+CT_OPTIONS := --patients 2 --holdout 0.5 --depth 6
+CT_SET := train.steps=4 train.batch=4 train.eval_every=4 train.warmup=1
 else
 DATA_OPTIONS :=
 TINY :=
 DEMO_DATA := data/synthetic
 DEMO_NAME := demo
+CT_OPTIONS := --patients 8 --depth 16
+CT_SET :=
 endif
+DEMO_CT := data/$(DEMO_NAME)_ct
+DEMO_BASE := $(DEMO_NAME)-linear
 DEMO_PAGE := runs/$(DEMO_NAME)/index.html
-DEMO_REPORTS := $(foreach a,linear softmax,runs/$(DEMO_NAME)/$(a).json)
+DEMO_REPORTS := $(foreach a,linear softmax ct,runs/$(DEMO_NAME)/$(a).json)
 
-demo: $(DEMO_PAGE)  ## synthetic data, two models trained, exported, verified, measured, one page
+demo: $(DEMO_PAGE)  ## synthetic data, two models and a CT domain trained, exported, verified, measured, one page
+	@echo "CT volumes with their labels: runs/$(DEMO_NAME)/ct/*.png"
 	@echo; echo "Done. Open $(CURDIR)/$(DEMO_PAGE) in a browser."
 	@echo "Overlays: runs/$(DEMO_NAME)-linear/train/samples.png and runs/$(DEMO_NAME)-softmax/train/samples.png"
 
@@ -168,6 +175,24 @@ bundles/$(DEMO_NAME)-%/bundle.json: runs/$(DEMO_NAME)-%/train/stage.json
 runs/$(DEMO_NAME)/%.json: bundles/$(DEMO_NAME)-%/bundle.json
 	$(PY) -m deploy verify $(<D)
 	$(PY) -m deploy bench $(<D) --data $(DEMO_DATA) --threads $(THREADS) --json $@
+
+# The CT domain: made-up patients, an adapter on the street model, one bundle of both, a volume segmented.
+$(DEMO_CT)/dataset.toml: | $(READY)
+	$(PY) -m pipeline prepare --kind ct_phantom --out $(DEMO_CT) $(CT_OPTIONS)
+
+runs/$(DEMO_BASE)+ct/train/stage.json: runs/$(DEMO_BASE)/train/stage.json $(DEMO_CT)/dataset.toml recipes/ct_phantom_adapt.toml
+	$(PY) -m pipeline adapt --checkpoint $(DEMO_BASE) --data $(DEMO_CT) --domain ct --bn-stats domain --recipe recipes/ct_phantom_adapt.toml $(foreach s,$(CT_SET),--set $(s))
+	@touch $@
+
+bundles/$(DEMO_NAME)-domains/bundle.json: runs/$(DEMO_BASE)+ct/train/stage.json
+	$(PY) -m export build --checkpoint $(DEMO_BASE) --data $(DEMO_DATA) --domain ct=$(DEMO_BASE)+ct --domain-data ct=$(DEMO_CT) --target onnxruntime --precision fp32 --out $(@D)
+	@touch $@
+
+runs/$(DEMO_NAME)/ct.json: bundles/$(DEMO_NAME)-domains/bundle.json
+	$(PY) -m deploy info $(<D)
+	$(PY) -m deploy verify $(<D) --domain ct
+	$(PY) -m deploy run $(<D) --domain ct $(DEMO_CT)/sources/nifti/volume-000.nii.gz --truth $(DEMO_CT)/sources/nifti/segmentation-000.nii.gz --out runs/$(DEMO_NAME)/ct
+	$(PY) -m deploy bench $(<D) --domain ct --data $(DEMO_CT) --threads $(THREADS) --json $@
 
 $(DEMO_PAGE): $(DEMO_REPORTS)
 	$(PY) -m deploy report $^ --html $@
@@ -199,4 +224,4 @@ test-arm64: .arm64/ready  ## bundles and the one-file program on an emulated 64-
 	OMP_NUM_THREADS=2 $(PY) -m pytest tests/export/arm64
 
 clean:  ## remove what the demo and the checks made (your own runs and bundles stay)
-	rm -rf runs/demo* bundles/demo* data/synthetic* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf runs/demo* bundles/demo* data/synthetic* data/demo* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+LUNG = 0.8  # Dice of the simplest structure
+
 
 @pytest.mark.slow
 def test_full_demo_reaches_its_figures(checkout: Path) -> None:
@@ -22,5 +24,9 @@ def test_full_demo_reaches_its_figures(checkout: Path) -> None:
     assert linear["images"] == softmax["images"] == 160
     assert linear["miou"] >= 0.70
     assert linear["dataset"]["sha256"] == softmax["dataset"]["sha256"]
+    ct = json.loads((folder / "ct.json").read_text())
+    assert ct["name"].endswith("+ct") and ct["model"]["method"] == "adapter" and len(ct["volume_dice"]) == 2
+    assert ct["dice"]["lung"] >= LUNG
+    assert json.loads(next((folder / "ct").glob("*.json")).read_text())["dice"]["lung"] >= LUNG
     assert "<svg" in (folder / "index.html").read_text()
     assert "index.html" in result.stdout.splitlines()[-2], "it says at the end which file to open"
