@@ -195,7 +195,7 @@ def domain_orders(args: argparse.Namespace, order: Order, stack: ExitStack) -> d
             seen = pictures.from_data(Path(data[name]), args.split, source.meta, source.preprocess)
         else:
             seen = stack.enter_context(_kept(source))
-        orders[name] = replace(order, source=source, pictures=seen)
+        orders[name] = replace(order, source=source, pictures=seen, labelled=0)
     return orders
 
 
