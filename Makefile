@@ -169,7 +169,7 @@ runs/$(DEMO_NAME)-%/train/stage.json: $(DEMO_DATA)/dataset.toml recipes/syntheti
 	@touch $@
 
 bundles/$(DEMO_NAME)-%/bundle.json: runs/$(DEMO_NAME)-%/train/stage.json
-	$(PY) -m export build --checkpoint $(DEMO_NAME)-$* --target onnxruntime --precision fp32 --data $(DEMO_DATA) --out $(@D)
+	$(PY) -m export build --checkpoint $(DEMO_NAME)-$* --target onnxruntime --precision fp32 --data $(DEMO_DATA) --eval 8 --out $(@D)
 	@touch $@
 
 runs/$(DEMO_NAME)/%.json: bundles/$(DEMO_NAME)-%/bundle.json

@@ -55,21 +55,25 @@ async function reopen(newClasses) {
 
 const choose = guarded(async (entry) => {
   const moved = models.choose(entry), classes = entry.manifest.classes.map(({ name }) => name).join();
-  if (moved || isCt(entry) !== Boolean(stage.source?.isCt)) await show(() => openSample(fitting()[0]));
+  if (moved || isCt(entry) !== Boolean(stage.source?.isCt)) await showSample(fitting());
   await reopen(moved || classes !== [...document.querySelectorAll("#legend .name")].map((e) => e.textContent).join());
 });
 
 const byId = (id) => catalog.bundles.find((entry) => entry.id === id);
-const fitting = () => samples.filter(({ kind }) => (kind === "ct") === isCt(models.current));
+const fitting = () => samples.find(({ kind }) => (kind === "ct") === isCt(models.current));
+const showSample = (sample) => show(() => openSample(sample), document.querySelectorAll("#samples button")[samples.indexOf(sample)]);
 
 async function show(open, button = null) {
   const source = await open();
-  if (source.isCt !== (isCt(models.current) || undefined)) source.isCt && say("This slice needs a CT model");
+  if (source.isCt && !isCt(models.current)) {
+    source.close();
+    throw new Error("16 bits, taken as a CT slice: that needs a CT model");
+  }
   if (source.isCt) setWindow(source, models.current.manifest.preprocess.hu_window ?? source.window);
   stage.set(source);
   for (const other of document.querySelectorAll(".bar [aria-pressed]")) other.setAttribute("aria-pressed", String(other === button));
   Object.assign($("pause"), { hidden: !source.live, textContent: "Pause" });
-  say(source.title);
+  say(isCt(models.current) && !source.isCt ? `${source.title}: a picture, not a CT slice` : source.title);
 }
 
 function setWindow(source, [low, high]) {
@@ -138,7 +142,7 @@ function addSamples() {
         if (!entry) throw new Error(`${sample.title} needs a ${sample.kind === "ct" ? "CT" : "colour"} model, and none is served`);
         await choose(entry);
       }
-      await show(() => openSample(sample), button);
+      await showSample(sample);
     });
     return button;
   }));
@@ -192,7 +196,7 @@ listen({
 viewChanged();
 globalThis.edgeseg = { stage, models, catalog };  // for the console and for tests
 await guarded(async () => {
-  await show(() => openSample(fitting()[0]), document.querySelectorAll("#samples button")[samples.indexOf(fitting()[0])]);
+  await showSample(fitting());
   await reopen(true);
 })();
 $("offline").textContent = await keepOffline();

@@ -30,6 +30,7 @@ export function measurePanel({ ids, runtimeVersion, before }) {
   button.onclick = run;
   return {
     show(entry, threads) {
+      if (chosen?.entry !== entry || chosen?.threads !== threads) result.replaceChildren();
       chosen = { entry, threads };
       const images = entry.evaluation ? `${entry.evaluation.pairs.length} labelled images` : "no labelled images: speed only";
       ids("measure-what").textContent = `${label(entry)}, ${sizeOf(entry)}, ${threads} thread${threads > 1 ? "s" : ""}; ${images}.`;

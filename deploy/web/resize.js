@@ -102,9 +102,8 @@ function shares(count, wanted) {
 }
 
 function area(image, height, width) {
+  if (image.height % height === 0 && image.width % width === 0) return blocks(image, height, width);
   const x = shares(image.width, width), y = shares(image.height, height);
-  const halves = image.height === 2 * height && image.width === 2 * width;  // OpenCV rounds these half up
-  const round = halves ? (value) => Math.floor(value + 0.5) : roundHalfEven;
   const out = new Uint8Array(height * width * 3), sum = new Float32Array(width * 3), line = new Float32Array(width * 3);
   for (let i = 0; i < height; i++) {
     sum.fill(0);
@@ -112,8 +111,23 @@ function area(image, height, width) {
       areaAcross(image, row, x, line);
       for (let j = 0; j < sum.length; j++) sum[j] += Math.fround(line[j] * share);
     }
-    for (let j = 0; j < sum.length; j++) out[i * width * 3 + j] = round(sum[j]);
+    for (let j = 0; j < sum.length; j++) out[i * width * 3 + j] = roundHalfEven(sum[j]);
   }
+  return out;
+}
+
+/** Whole numbers of pixels a target pixel: their sum is exact. OpenCV rounds means of 2 x 2 half up. */
+function blocks(image, height, width) {
+  const down = image.height / height, along = image.width / width, out = new Uint8Array(height * width * 3);
+  const factor = Math.fround(1 / (down * along)), halves = down === 2 && along === 2;
+  for (let y = 0, at = 0; y < height; y++)
+    for (let x = 0; x < width; x++)
+      for (let c = 0; c < 3; c++, at++) {
+        let sum = 0;
+        for (let i = 0; i < down; i++)
+          for (let j = 0; j < along; j++) sum += image.data[((y * down + i) * image.width + x * along + j) * 4 + c];
+        out[at] = halves ? (sum + 2) >> 2 : roundHalfEven(Math.fround(sum * factor));
+      }
   return out;
 }
 

@@ -96,6 +96,6 @@ export class Stage {
     }
     lane.recent = [...lane.recent.slice(1 - RECENT), ms];
     const typical = median(lane.recent);
-    lane.pane.figures = `${typical.toFixed(1)} ms, ${(1000 / typical).toFixed(1)} fps`;
+    lane.pane.figures = `${typical.toFixed(1)} ms, ${(1000 / typical).toFixed(typical < 10 ? 0 : 1)} fps`;
   }
 }

@@ -111,15 +111,20 @@ def manifest(size: tuple[int, int] = SIZE, output: str = "labels", **changes: ob
 
 @pytest.fixture(scope="session")
 def make_bundle(tmp_path_factory: pytest.TempPathFactory) -> MakeBundle:
-    """make_bundle(output="labels" | "logits", size=..., **manifest changes) -> Bundle in its own folder."""
+    """make_bundle("labels" | "logits", size, more files, **manifest changes) -> Bundle in its own folder."""
 
-    def make(output: str = "labels", size: tuple[int, int] = SIZE, **changes: object) -> Bundle:
+    def make(
+        output: str = "labels",
+        size: tuple[int, int] = SIZE,
+        more: dict[str, Path | bytes] | None = None,
+        **changes: object,
+    ) -> Bundle:
         folder = tmp_path_factory.mktemp("bundles") / f"tiny {output} ü"
         network = label_network(size) if output == "labels" else logit_network(size)
         inputs, outputs = golden_arrays(output, size)
         golden = folder.parent / "golden.npz"
         np.savez_compressed(golden, inputs=inputs, outputs=outputs)
-        files: dict[str, Path | bytes] = {"model.onnx": network, "golden.npz": golden}
+        files: dict[str, Path | bytes] = {"model.onnx": network, "golden.npz": golden, **(more or {})}
         return write_bundle(folder, manifest(size, output, **changes), files)
 
     return make
