@@ -185,7 +185,7 @@ runs/$(DEMO_BASE)+ct/train/stage.json: runs/$(DEMO_BASE)/train/stage.json $(DEMO
 	@touch $@
 
 bundles/$(DEMO_NAME)-domains/bundle.json: runs/$(DEMO_BASE)+ct/train/stage.json
-	$(PY) -m export build --checkpoint $(DEMO_BASE) --data $(DEMO_DATA) --domain ct=$(DEMO_BASE)+ct --domain-data ct=$(DEMO_CT) --target onnxruntime --precision fp32 --out $(@D)
+	$(PY) -m export build --checkpoint $(DEMO_BASE) --data $(DEMO_DATA) --domain ct=$(DEMO_BASE)+ct --domain-data ct=$(DEMO_CT) --target onnxruntime --precision fp32 --eval 8 --out $(@D)
 	@touch $@
 
 runs/$(DEMO_NAME)/ct.json: bundles/$(DEMO_NAME)-domains/bundle.json

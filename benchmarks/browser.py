@@ -2,7 +2,7 @@
 
 Alternates fresh processes: "Measure this device" of the page in headless Chromium, and `deploy bench` on the
 same labelled images (the bundle's own `eval/`, else the golden's frames). Also what a browser downloads to
-show the page with this bundle, compressed. Needs `edgeseg[serve]`, Playwright, Debian's Chromium and `make web`.
+show the page with this bundle, compressed. Needs `edgeseg[serve]`, Playwright, Chromium and `make web`.
 """
 
 from __future__ import annotations
