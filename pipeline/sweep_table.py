@@ -6,23 +6,26 @@ Spread is the standard deviation over seeds. Refuses to know how a figure was me
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LEAST_SHOWN = 0.1  # %: where the picture's logarithmic axis has its 0
 DOMAINS = 3  # what so many domains need beside their base, against whole models
 Record = dict[str, Any]
 
 
 def head(record: Record) -> list[str]:
-    """Titles of the columns."""
-    dice = [f"Dice {name}" for name in foreground(record)]
-    cost = ["trained", "share", "head", "stored kB", f"base + {DOMAINS}", "train s", "ms"]
-    return ["method", "mIoU", *dice, *cost]
+    """Titles of the columns: the method, what came out, what it costs."""
+    return ["method", *_outcome_head(record), *_COST]
 
 
 def rows(record: Record) -> list[list[str]]:
     """A line of cells for every method, in the record's order."""
-    return [_cells(record, row) for row in record["rows"]]
+    return [[_name(row), *_outcome(record, row), *_cost(record, row)] for row in record["rows"]]
 
 
 def foreground(record: Record) -> list[str]:
@@ -49,47 +52,70 @@ def spread(values: list[float | None], digits: int = 3) -> str:
     return f"{mean} ±{statistics.stdev(known):.{digits}f}" if len(known) > 1 else mean
 
 
-def _cells(record: Record, row: Record) -> list[str]:
-    seeds, latency = row["seeds"], row["latency_ms"]
+_COST = ("trained", "share", "head", "stored kB", f"base + {DOMAINS}", "train s", "ms")
+
+
+def _name(row: Record) -> str:
+    return row["method"] + (f" r={row['bottleneck']}" if row["bottleneck"] else "")
+
+
+def _outcome_head(record: Record) -> list[str]:
+    return ["mIoU", *(f"Dice {name}" for name in foreground(record))]
+
+
+def _outcome(record: Record, row: Record) -> list[str]:
+    seeds = row["seeds"]
     dice = [spread([seed["dice"][name] for seed in seeds]) for name in foreground(record)]
-    r = f" r={row['bottleneck']}" if row["bottleneck"] else ""
+    return [spread([seed["miou"] for seed in seeds]), *dice]
+
+
+def _cost(record: Record, row: Record) -> list[str]:
     aside = sum(row["trained"].values()) - row["trained"]["head"]
     return [
-        f"{row['method']}{r}",
-        spread([seed["miou"] for seed in seeds]),
-        *dice,
         f"{aside:,}",
         f"{trained_share(row):.1%}",
         f"{row['trained']['head']:,}",
         f"{row['stored_bytes'] / 1e3:.0f}",
         f"{total(record, row):.2f}x",
-        f"{statistics.fmean(seed['train_s'] for seed in seeds):.0f}",
-        "-" if latency is None else f"{latency:.1f}",
+        f"{statistics.fmean(seed['train_s'] for seed in row['seeds']):.0f}",
+        "-" if row["latency_ms"] is None else f"{row['latency_ms']:.1f}",
     ]
 
 
 def show(record: Record) -> None:
-    """Print the table."""
+    """Print two tables: what came out, and what it costs."""
+    from pipeline.display import plain_console
+
+    data, base, console = record["data"], record["base"], plain_console()
+    images = ", ".join(f"{count} {split}" for split, count in data["images"].items())
+    title = f"{data['name']} ({images}) on {base['name']}"
+    console.print(_table(title, _outcome_head(record), record, _outcome))
+    console.print(_table("trained and share: without the head", _COST, record, _cost))
+    if base["latency_ms"]:
+        note = f"The base at this size: {base['latency_ms']:.1f} ms. Frozen parts cost their time, too."
+        console.print(note, highlight=False)
+
+
+def _table(
+    title: str, columns: Sequence[str], record: Record, cells: Callable[[Record, Record], list[str]]
+) -> Table:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from pipeline.display import plain_console
+    table = Table(title=title, title_justify="left", box=SIMPLE)
+    table.add_column("method", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", overflow="fold")
+    for row in record["rows"]:
+        table.add_row(_name(row), *cells(record, row))
+    return table
 
-    data, base = record["data"], record["base"]
-    images = ", ".join(f"{count} {split}" for split, count in data["images"].items())
-    table = Table(title=f"{data['name']} ({images}) on {base['name']}", title_justify="left", box=SIMPLE)
-    for index, title in enumerate(head(record)):
-        table.add_column(title, justify="right" if index else "left", no_wrap=True)
-    for cells in rows(record):
-        table.add_row(*cells)
-    console = plain_console()
-    console.print(table)
-    note = (
-        f"base at this size {base['latency_ms']:.1f} ms: frozen parts cost their time, too"
-        if base["latency_ms"]
-        else ""
-    )
-    console.print(f"trained and share without the head; {note}", highlight=False)
+
+_BESIDE: dict[str, Any] = {  # where a name stands, so that neighbours do not cover each other
+    "adapter": {"xytext": (-7, 5), "ha": "right"},
+    "lora": {"xytext": (7, -12)},
+    "scratch": {"xytext": (-7, -12), "ha": "right"},
+}
 
 
 def draw(record: Record, path: Path) -> None:
@@ -104,14 +130,17 @@ def draw(record: Record, path: Path) -> None:
     for row in record["rows"]:
         values = [seed["miou"] or 0.0 for seed in row["seeds"]]
         mean, kind = statistics.fmean(values), kinds.index(row["method"].split("-")[0])
-        share = 100 * max(trained_share(row), 1e-4)
+        share = max(100 * trained_share(row), LEAST_SHOWN)
         bars = [[mean - min(values)], [max(values) - mean]]
         axes.errorbar([share], [mean], yerr=bars, fmt="o", color=f"C{kind}", capsize=3)
-        axes.annotate(_cells(record, row)[0], (share, mean), xytext=(6, 5), textcoords="offset points")
+        aside = _BESIDE.get(row["method"], {"xytext": (6, 5)})
+        axes.annotate(_name(row), (share, mean), textcoords="offset points", color=f"C{kind}", **aside)
     images, seeds = next(iter(record["data"]["images"].values())), len(record["rows"][0]["seeds"])
     title = f"{record['data']['name']}: {images} images to train on, {seeds} seed{'s' if seeds > 1 else ''}"
-    axes.set(xscale="log", xlim=(0.008, 250), title=title, ylabel="mIoU on val")
-    axes.set_xlabel("trained parameters without the head, % of the model (0 % at the left edge)")
+    axes.set(xscale="log", xlim=(0.7 * LEAST_SHOWN, 300), title=title, ylabel="mIoU on val")
+    axes.set_xticks([0.1, 1, 10, 100], ["0", "1", "10", "100"])
+    axes.set_xlabel("trained parameters without the head, % of the model")
+    axes.margins(y=0.12)
     axes.grid(alpha=0.3)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100, metadata={"Software": None})
