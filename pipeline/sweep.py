@@ -79,6 +79,9 @@ def sweep(args: argparse.Namespace) -> int:
     """
     from pipeline.sweep_table import draw, show
 
+    if args.run:
+        expected = "none: a sweep names its runs after base, domain, method and seed"
+        raise InputError("--run", got=args.run, expected=expected)
     wanted = [(each, _recipe(args, each)) for each in candidates(args.methods)]
     rows = [_row(args, each, recipe) for each, recipe in wanted]
     record = _record(args, wanted[0][1], rows)

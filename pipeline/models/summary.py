@@ -234,7 +234,8 @@ def _asked(args: argparse.Namespace) -> Summary:
     if args.model in VARIANTS:
         return summarise(args.model, args.size or SIZE, **chosen)
     if chosen:
-        raise InputError(f"--{next(iter(chosen))}", got=f"the checkpoint {args.model}", expected="a variant")
+        got = f"{args.model!r}, which is no variant"
+        raise InputError(f"--{next(iter(chosen))}", got, f"one of {', '.join(VARIANTS)}")
     meta = read_meta(resolve_checkpoint(args.model))
     return summarise_spec(meta.model, args.size or tuple(meta.preprocess.get("size", SIZE)))
 

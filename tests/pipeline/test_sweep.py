@@ -82,6 +82,8 @@ def test_options_of_a_sweep_need_one(pipeline, make_data, recipe, base, capsys) 
     command = ("adapt", "--checkpoint", "street", "--data", make_data("ct"), "--recipe", recipe)
     assert pipeline(*command, "--seeds", 2) == 2
     assert "add --sweep" in capsys.readouterr().err
+    assert pipeline(*command, "--sweep", "--run", "mine") == 2
+    assert "names its runs" in capsys.readouterr().err
     assert pipeline(*command, "--sweep", "--methods", "prompt") == 2
     assert "unknown method" in capsys.readouterr().err and not Path("runs").exists()
 
