@@ -103,13 +103,17 @@ def test_masks_and_logits_are_those_of_the_direct_export(built, packed, tmp_path
     assert pack.manifest.parity.agreement >= 0.999 and len(pack.golden()[0]) == 1
 
 
-def test_the_base_does_not_depend_on_its_domains(built, packed: Bundle, domains) -> None:
-    assert export(built.home, *BUILD, "--domain", domains["lora"], "--out", "bundles/one") == 0
+def test_the_base_does_not_depend_on_its_domains(built, scenes, packed: Bundle, domains) -> None:
+    more = ("--data", str(scenes.root), "--eval", "3", "--out", "bundles/one")
+    assert export(built.home, *BUILD, "--domain", domains["lora"], *more) == 0
     one = load_bundle(built.home / "bundles" / "one")
-    for name in ("base.onnx", "base.bin", "golden.npz"):
+    for name in ("base.onnx", "base.bin"):
         assert sha256_file(one.path(name)) == sha256_file(packed.path(name))
     frames = np.random.default_rng(0).integers(0, 256, (2, 75, 93, 3), np.uint8)
     assert (outputs(packed, frames) == outputs(built.bundle, frames)).mean() >= 0.9999
+    pack = load_bundle(one.root, domain="lora").manifest
+    assert one.manifest.eval and pack.eval is None, "the labelled subset is the base's"
+    assert {entry.path for entry in pack.files} == {"base.bin", "lora.bin", "lora.onnx", "lora.golden.npz"}
 
 
 def test_a_graph_holds_nothing_that_the_base_has(packed: Bundle) -> None:
