@@ -105,6 +105,24 @@ def operators() -> str:
     return "\n".join([*lines, "", f"{reference} {_made(record)}"])
 
 
+def browser() -> str:
+    """The page's own measurement against native ONNX Runtime."""
+    if (record := stored(REPORTS / "benchmark_browser.json")) is None:
+        return MISSING
+    here, there = record["native"], record["browser"]
+    cells = (
+        by(record["size"]),
+        f"{there['p50_ms']:.1f} ({there['fps']:.1f})",
+        f"{here['p50_ms']:.1f} ({here['fps']:.1f})",
+        _ratio(record["slower"]),
+        *("-" if side["miou"] is None else f"{side['miou']:.4f}" for side in (there, here)),
+        f"{record['first_load_bytes'] / 1e6:.1f}",
+    )
+    head = "| size | browser ms (fps) | native ms (fps) | slower (rounds) | mIoU: browser | native | load MB |"
+    versions = f"{there['versions']['browser']}, onnxruntime-web {there['versions']['onnxruntime-web']}"
+    return "\n".join([head, "|---|" + "---|" * 6, line(*cells), "", f"{versions}. {_made(record)}"])
+
+
 def attention() -> str:
     """Entropy and top-1 share of the attention weights, a row a layer."""
     if (record := stored(REPORTS / "attention.json")) is None:

@@ -89,7 +89,8 @@ DOMAIN_PARTS: dict[str, Callable[[], str]] = {
     "packs": domain_tables.packs,
     "zoo": domain_tables.zoo,
 }
-FILES = {README: PARTS, ROOT / "docs" / "domains.md": DOMAIN_PARTS}
+APP_PARTS: dict[str, Callable[[], str]] = {"browser": benchmark_tables.browser}
+FILES = {README: PARTS, ROOT / "docs" / "app.md": APP_PARTS, ROOT / "docs" / "domains.md": DOMAIN_PARTS}
 
 
 def rewritten(text: str, parts: dict[str, Callable[[], str]]) -> str:

@@ -5,7 +5,7 @@ export async function keepOffline() {
   const why = "not kept for offline use: that needs localhost or a certificate that this browser trusts";
   if (!window.isSecureContext || !navigator.serviceWorker) return `This page is ${why}.`;
   try {
-    await navigator.serviceWorker.register("/sw.js", { type: "module" });
+    await navigator.serviceWorker.register("/sw.js");
     await navigator.serviceWorker.ready;
     return "Works offline now: this browser has kept the page and its models.";
   } catch {
