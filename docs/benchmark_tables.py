@@ -118,7 +118,7 @@ def browser() -> str:
         *("-" if side["miou"] is None else f"{side['miou']:.4f}" for side in (there, here)),
         f"{record['first_load_bytes'] / 1e6:.1f}",
     )
-    head = "| size | browser ms (fps) | native ms (fps) | slower (rounds) | mIoU: browser | native | load MB |"
+    head = "| size | browser ms (fps) | native ms (fps) | slower (rounds) | mIoU: browser | native | MB |"
     versions = f"{there['versions']['browser']}, onnxruntime-web {there['versions']['onnxruntime-web']}"
     return "\n".join([head, "|---|" + "---|" * 6, line(*cells), "", f"{versions}. {_made(record)}"])
 
