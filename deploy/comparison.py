@@ -34,6 +34,8 @@ class Speedup:
 def processor(m: Measurement) -> str:
     """The device's name: its board where it has one of its own, and its processor."""
     machine = m.machine
+    if machine.platform == "browser":  # which does not tell the processor, and computes by its own means
+        return f"{machine.software or 'a browser'} on {machine.board or machine.architecture}"
     names = dict.fromkeys(filter(None, (machine.board, machine.cpu_model)))
     return ", ".join(names) or machine.architecture
 

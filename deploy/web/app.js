@@ -2,7 +2,7 @@
 import { listen } from "./keys.js";
 import { Legend } from "./legend.js";
 import { measurePanel } from "./measure_panel.js";
-import { isCt, label, Models, sizeOf } from "./models.js";
+import { classesOf, isCt, label, Models, sizeOf } from "./models.js";
 import { keepOffline } from "./offline.js";
 import { openCamera, openFile, openSample } from "./sources.js";
 import { Stage } from "./stage.js";
@@ -54,9 +54,9 @@ async function reopen(newClasses) {
 }
 
 const choose = guarded(async (entry) => {
-  const moved = models.choose(entry), classes = entry.manifest.classes.map(({ name }) => name).join();
+  const before = classesOf(models.current), moved = models.choose(entry);
   if (moved || isCt(entry) !== Boolean(stage.source?.isCt)) await showSample(fitting());
-  await reopen(moved || classes !== [...document.querySelectorAll("#legend .name")].map((e) => e.textContent).join());
+  await reopen(moved || classesOf(entry) !== before);
 });
 
 const byId = (id) => catalog.bundles.find((entry) => entry.id === id);

@@ -43,7 +43,7 @@ function figures({ latency_ms: latency, throughput_fps: fps, miou, noise }) {
   const rows = [
     ["frames a second", fps.toFixed(1)],
     ["p50, p90, p99 in ms", [latency.p50, latency.p90, latency.p99].map((v) => v.toFixed(1)).join(", ")],
-    ["mIoU", miou === null ? "no labelled images" : miou.toFixed(4)],
+    ["mIoU", miou === null ? "no labels" : miou.toFixed(4)],
     ["golden", "verified"],
     ["machine", noise.noisy ? "noisy" : "quiet"],
   ];

@@ -7,6 +7,7 @@ export function label({ manifest: { name, target, provenance: { model } } }) {
 }
 
 export const sizeOf = ({ manifest: { preprocess: { size } } }) => size.join("x");
+export const classesOf = ({ manifest: { classes } }) => classes.map(({ name }) => name).join();
 export const isCt = (entry) => entry.manifest.preprocess.hu_window !== null;
 
 /** Choices over the bundles; `current` is one of them. */
@@ -33,13 +34,13 @@ export class Models {
   get sizes() { return this.inDomain.filter((entry) => label(entry) === label(this.current)); }
 
   /** What can be shown beside it: of the same classes. */
-  get others() { return this.inDomain.filter((entry) => entry !== this.current); }
+  get others() { return this.inDomain.filter((entry) => entry !== this.current && classesOf(entry) === classesOf(this.current)); }
 
   /** Switch to another bundle; returns whether the domain changed. */
   choose(entry) {
     const moved = entry.domain !== this.current.domain;
     this.current = entry;
-    if (moved || this.beside === entry) this.beside = null;
+    if (!this.others.includes(this.beside)) this.beside = null;
     return moved;
   }
 }

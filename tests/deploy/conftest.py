@@ -7,6 +7,7 @@ answer for any frame is known without running it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 
 import cv2
@@ -14,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 from deploy.bundle import (
     Bundle,
@@ -27,8 +29,11 @@ from deploy.bundle import (
     TensorSpec,
     write_bundle,
 )
+from deploy.files import sha256_file
+from deploy.manifest import Domain
 
 SIZE = (24, 32)
+SWAPPED = (2, 1, 0)  # what the network of the domain answers for red, green and blue
 NAMES = ("red", "green", "blue")
 COLOURS = ((220, 30, 30), (30, 200, 40), (40, 60, 230))
 MakeBundle = Callable[..., Bundle]
@@ -145,6 +150,36 @@ def golden_arrays(output: str, size: tuple[int, int]) -> tuple[np.ndarray, np.nd
 def tiny_bundle(make_bundle: MakeBundle) -> Bundle:
     """The network that gives label maps; do not change its files."""
     return make_bundle()
+
+
+@pytest.fixture
+def packed(tiny_bundle: Bundle, tmp_path: Path) -> Path:
+    """A base whose weight lies in base.bin, and the domain `swap` whose weight lies in swap.bin."""
+    files: dict[str, Path | bytes] = {}
+    for name, weight in (("base", np.eye(3)), ("swap", np.eye(3)[list(SWAPPED)])):
+        graph = onnx.load(tiny_bundle.model_file(".onnx"))
+        tensor = numpy_helper.from_array(weight.astype(np.float32)[:, :, None, None], "weight")
+        files[f"{name}.bin"] = tensor.raw_data
+        set_external_data(tensor, f"{name}.bin", 0, 36)
+        tensor.ClearField("raw_data")
+        graph.graph.initializer[0].CopyFrom(tensor)
+        files[f"{name}.onnx"] = graph.SerializeToString()
+    inputs, outputs = tiny_bundle.golden()
+    np.savez(
+        tmp_path / "swap.npz", inputs=inputs, outputs=inputs[..., SWAPPED].argmax(-1).astype(outputs.dtype)
+    )
+    files |= {"golden.npz": tiny_bundle.path("golden.npz"), "swap.golden.npz": tmp_path / "swap.npz"}
+    (tmp_path / "base.bin").write_bytes(files["base.bin"])
+    whole = replace(tiny_bundle.manifest, files=())
+    same = {item.name: getattr(whole, item.name) for item in fields(Domain) if hasattr(whole, item.name)}
+    own = {
+        "files": ("swap.bin", "swap.onnx", "swap.golden.npz"),
+        "golden": Golden("swap.golden.npz", 1e-4, 0.999),
+        "classes": tuple(ClassInfo(i, n, (i, i, i)) for i, n in enumerate(("blue", "green", "red"))),
+        "provenance": replace(whole.provenance, model={"variant": "tiny", "method": "adapter"}),
+    }
+    domain = Domain(sha256_file(tmp_path / "base.bin"), **{**same, **own})
+    return write_bundle(tmp_path / "packed", replace(whole, domains={"swap": domain}), files).root
 
 
 @pytest.fixture(scope="session")

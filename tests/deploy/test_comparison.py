@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deploy import compare
-from deploy.comparison import differing, groups, noise_of, pareto, repeats, speedups
+from deploy.comparison import differing, groups, noise_of, pareto, processor, repeats, speedups
 from deploy.errors import GateError, InputError
 from deploy.measurement import Measurement, read_measurement
 from deploy.options import Parser
@@ -138,3 +138,10 @@ def test_the_gate_refuses_unlike_rows(
     row(20.0, "old"), row(20.0, "new", **change)
     with pytest.raises(InputError, match=f"OLD and NEW differ in {field}"):
         _compare(tmp_path, "old", "new")
+
+
+def test_a_browser_is_named_by_itself(row: MakeRow) -> None:
+    machine = {"platform": "browser", "software": "Chromium 156", "cpu_model": None, "board": None}
+    assert processor(row(machine=machine)) == "Chromium 156 on x86_64"
+    assert processor(row(machine={**machine, "board": "Pixel 9"})) == "Chromium 156 on Pixel 9"
+    assert len(groups([row(machine=machine), row()])) == 2

@@ -4,54 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
 
 import cv2
 import numpy as np
-import onnx
 import pytest
-from onnx import numpy_helper
-from onnx.external_data_helper import set_external_data
 
 from deploy.__main__ import main
-from deploy.bundle import Bundle, load_bundle, write_bundle
+from deploy.bundle import Bundle, load_bundle
 from deploy.errors import InputError, run_cli
 from deploy.files import sha256_file
-from deploy.manifest import ClassInfo, Domain, Golden
 from deploy.switch import Switch
 
 SWAPPED = (2, 1, 0)  # what the domain's network answers for red, green and blue
-
-
-@pytest.fixture
-def packed(tiny_bundle: Bundle, tmp_path: Path) -> Path:
-    """A base whose weight lies in base.bin, and the domain `swap` whose weight lies in swap.bin."""
-    files: dict[str, Path | bytes] = {}
-    for name, weight in (("base", np.eye(3)), ("swap", np.eye(3)[list(SWAPPED)])):
-        graph = onnx.load(tiny_bundle.model_file(".onnx"))
-        tensor = numpy_helper.from_array(weight.astype(np.float32)[:, :, None, None], "weight")
-        files[f"{name}.bin"] = tensor.raw_data
-        set_external_data(tensor, f"{name}.bin", 0, 36)
-        tensor.ClearField("raw_data")
-        graph.graph.initializer[0].CopyFrom(tensor)
-        files[f"{name}.onnx"] = graph.SerializeToString()
-    inputs, outputs = tiny_bundle.golden()
-    np.savez(
-        tmp_path / "swap.npz", inputs=inputs, outputs=inputs[..., SWAPPED].argmax(-1).astype(outputs.dtype)
-    )
-    files |= {"golden.npz": tiny_bundle.path("golden.npz"), "swap.golden.npz": tmp_path / "swap.npz"}
-    (tmp_path / "base.bin").write_bytes(files["base.bin"])
-    whole = replace(tiny_bundle.manifest, files=())
-    same = {item.name: getattr(whole, item.name) for item in fields(Domain) if hasattr(whole, item.name)}
-    own = {
-        "files": ("swap.bin", "swap.onnx", "swap.golden.npz"),
-        "golden": Golden("swap.golden.npz", 1e-4, 0.999),
-        "classes": tuple(ClassInfo(i, n, (i, i, i)) for i, n in enumerate(("blue", "green", "red"))),
-        "provenance": replace(whole.provenance, model={"variant": "tiny", "method": "adapter"}),
-    }
-    domain = Domain(sha256_file(tmp_path / "base.bin"), **{**same, **own})
-    return write_bundle(tmp_path / "packed", replace(whole, domains={"swap": domain}), files).root
 
 
 @pytest.fixture

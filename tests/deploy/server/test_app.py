@@ -14,7 +14,8 @@ pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
 
 from deploy.errors import InputError
 from deploy.server import vendor
-from deploy.server.catalog import load_bundles
+from deploy.server.assets import bundle_assets
+from deploy.server.catalog import catalog, load_bundles
 
 MOST_WIRE_BYTES = 20_000_000
 
@@ -41,6 +42,16 @@ def test_the_catalog_says_what_the_bundle_says(server, tiny_bundle) -> None:
     assert entry["sha256"] == tiny_bundle.sha256 and entry["evaluation"] is None
     assert entry["manifest"]["classes"][1]["name"] == "green"
     assert server.request(entry["model"])[0] == 200
+
+
+def test_a_domain_has_its_base_s_files(packed: Path) -> None:
+    bundles = load_bundles([packed])
+    assets = bundle_assets(bundles)
+    assert {"/bundles/0/base.bin", "/bundles/0/swap.bin", "/bundles/0/swap.onnx"} <= set(assets)
+    _, swap = json.loads(catalog(bundles, assets).data)["bundles"]
+    assert swap["id"] == "0+swap" and swap["model"] == "/bundles/0/swap.onnx"
+    assert swap["external"] == {"swap.bin": "/bundles/0/swap.bin"}
+    assert swap["manifest"]["classes"][0]["name"] == "blue"
 
 
 def test_a_report_appears_in_the_page(server, tiny_bundle, make_report) -> None:

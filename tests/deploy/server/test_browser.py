@@ -303,3 +303,22 @@ def test_behind_a_certificate_of_its_own(
             time.sleep(0.1)
         assert page.evaluate("crossOriginIsolated")
         context.close()
+
+
+def test_a_domain_of_a_bundle_is_a_model_of_its_own(
+    browser: Any, serve: Any, packed: Path, tmp_path: Path
+) -> None:
+    opened = Visit(browser, "desk", tmp_path)
+    with serve([packed], tmp_path / "reports") as server:
+        opened.page.goto(f"http://localhost:{server.port}/")
+        opened.until(READY)
+        opened.page.keyboard.press("m")
+        opened.until("edgeseg.models.current.id === '0+swap' && edgeseg.stage.panes.length === 1")
+        opened.until(f"{READY} && edgeseg.stage.panes[0].element.textContent.startsWith('tiny, fp32')")
+        opened.fresh(lambda: opened.page.evaluate("edgeseg.stage.touch()"))
+        with Segmenter(load_bundle(packed, domain="swap"), 1) as segmenter:
+            expected = segmenter.segment(read_image(ROOT / "deploy" / "web" / "samples" / "street-1.png"))
+        assert np.array_equal(opened.labels(), expected)
+        assert opened.page.locator("#legend .name").all_inner_texts() == ["blue", "green", "red"]
+        assert opened.said == []
+    opened.context.close()
