@@ -6,6 +6,7 @@ of the classes here, printed as one line: what | got | expected | how to fix it.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import io
 import signal
@@ -76,6 +77,8 @@ def run_cli(main: Callable[[], int | None]) -> int:
     except OSError as error:
         if error.errno is None:
             raise
+        if error.errno == errno.ENOSPC and not error.filename:
+            return _fail(InputError("the disk is full", fix="free space, or write to another place"))
         return _fail(InputError(f"cannot use {error.filename or 'a file'}", got=error.strerror))
     except Exception as error:
         if not _is_out_of_memory(error):

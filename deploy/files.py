@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOSPC
 from pathlib import Path
 
 from deploy.errors import InputError
@@ -65,9 +66,8 @@ def atomic_write_bytes(path: Path, data: bytes) -> None:
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        raise InputError(
-            f"cannot write {path}", got=error.strerror, fix="free space or choose another place"
-        ) from error
+        fix = "free space or choose another place" if error.errno == ENOSPC else "choose another place"
+        raise InputError(f"cannot write {path}", got=error.strerror, fix=fix) from error
 
 
 def atomic_write_text(path: Path, text: str) -> None:

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     for path, write in ((args.html, page), (args.csv, to_csv)):
         if path:
             atomic_write_text(Path(path), write(rows))
-            print(f"{len(rows)} measurements -> {path}")
+            print(f"{len(rows)} measurement{'s' * (len(rows) != 1)} -> {path}")
     return 0
 
 
@@ -69,6 +69,8 @@ def list_files(sources: Sequence[Path]) -> list[Path]:
     """
     files: list[Path] = []
     for source in sources:
+        if not source.exists():
+            raise InputError(f"no measurement {source}", fix="make bench or `deploy bench --json` writes one")
         files += sorted(source.glob("*.json")) if source.is_dir() else [source]
     if not 1 <= len(files) <= MAX_FILES:
         where = ", ".join(map(str, sources))

@@ -2,12 +2,13 @@
 
 A bundle for CT takes volumes instead (run_volume.py). Masks are grey PNGs of class indices at the image's own
 size, overlays are PNGs for the eye. Each file appears only when it is complete. A damaged image does not stop
-the others; at the end the first one is named.
+the others; at the end each is named.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
     done = len(images) - len(failures)
     print(f"{done} of {len(images)} images -> {args.out / 'masks'}, {args.out / 'overlays'}")
     if failures:
-        others = f" (and {len(failures) - 1} more images)" if len(failures) > 1 else ""
-        raise InputError(f"{failures[0]}{others}")
+        for other in failures[1:]:
+            print(f"error: {other}", file=sys.stderr)
+        raise failures[0]
     return 0
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from deploy.errors import InputError
+from deploy.manifest import MAX_SIDE
 from deploy.options import parse_size
 
 if sys.version_info >= (3, 11):
@@ -332,9 +333,8 @@ def _size(value: str, where: str) -> Size:
     try:
         return parse_size(value)
     except InputError as error:
-        raise InputError(
-            where, got=repr(value), expected='a size such as "192x256" (height x width)'
-        ) from error
+        expected = f'a size such as "192x256" (height x width), each side at most {MAX_SIDE}'
+        raise InputError(where, got=repr(value), expected=expected) from error
 
 
 def _range(value: Any, where: str) -> Range:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 KINDS = ("linear", "softmax")
+TALLEST_ROW = 12.0  # inches
 DEFAULT_POINTS: tuple[Point, ...] = ((0.3, 0.25), (0.5, 0.5), (0.8, 0.6))
 
 
@@ -185,9 +186,8 @@ def draw(image: Image, layers: dict[str, list[Layer]], args: argparse.Namespace)
     from deploy.files import atomic_write_bytes
 
     points, shape = args.at or DEFAULT_POINTS, image.shape[:2]
-    figure = Figure(
-        figsize=(10, (2.85 * shape[0] / shape[1] + 0.12) * len(points) + 0.7), layout="constrained"
-    )
+    row = min(2.85 * shape[0] / shape[1], TALLEST_ROW) + 0.12
+    figure = Figure(figsize=(10, row * len(points) + 0.7), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(points), 3, squeeze=False)
     for row, point in zip(axes, points, strict=True):

@@ -161,7 +161,9 @@ def find_base(name: str, sha256: str, needed_by: str) -> Path:
         InputError: not there, or other bytes than those the domain was adapted from.
     """
     files = [file for place in (RUNS, ZOO) if (file := _in_folder(place / name))]
-    files = files or [resolve_checkpoint(name)]
+    if not files:
+        fix = f"put it back as {RUNS / name} or {ZOO / name}"
+        raise InputError(f"{needed_by} needs its base {name}, which is not there", fix=fix)
     for file in files:
         if sha256_file(file) == sha256:
             return file
