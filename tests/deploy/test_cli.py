@@ -104,7 +104,7 @@ def _site_modules() -> set[str]:
         (["bench", "b", "--threads", "0"], 2, "--threads"),
         (["bench", "b", "--threads", "two"], 2, "--threads"),
         (["run", "b", "i"], 2, "--out"),
-        (["report", "none.json", "--html", "x.html"], 2, "cannot read none.json"),
+        (["report", "none.json", "--html", "x.html"], 2, "no measurement none.json"),
     ],
 )
 def test_wrong_use_is_one_line(arguments: list[str], status: int, words: str, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_errors_are_one_line_with_their_status(capsys: pytest.CaptureFixture[str
     ("error", "line"),
     [
         (PermissionError(13, "Permission denied", "a/b"), "cannot use a/b | got Permission denied"),
-        (OSError(28, "No space left on device"), "cannot use a file | got No space left on device"),
+        (OSError(28, "No space left on device"), "the disk is full | free space, or write to another place"),
         (MemoryError(), "out of memory | take a smaller size"),
         (RuntimeError("[enforce fail at alloc] DefaultCPUAllocator: not enough memory"), "out of memory"),
         (InputError("x" * 100_000, got="y" * 100_000), "xxx... | got yyy"),

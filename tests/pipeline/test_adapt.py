@@ -77,7 +77,7 @@ def test_another_base_is_refused(adapted, base) -> None:
     with pytest.raises(InputError, match="needs another street"):
         load_checkpoint(path)
     base.unlink()
-    with pytest.raises(InputError, match="no checkpoint 'street'"):
+    with pytest.raises(InputError, match="needs its base street, which is not there"):
         load_checkpoint(path)
 
 
