@@ -62,16 +62,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def load(folders: list[Path]) -> list[Bundle]:
-    """The bundles, checked.
+    """The bundles, checked, each followed by its domains; a domain for CT is left out.
 
     Raises:
         InputError: a damaged one, or one for CT.
     """
     from deploy.bundle import load_bundle
 
-    bundles = [load_bundle(folder) for folder in folders]
-    for bundle in bundles:
-        if bundle.manifest.preprocess.hu_window:
+    found = []
+    for folder in folders:
+        base = load_bundle(folder)
+        if base.manifest.preprocess.hu_window:
             fix = "use run for volumes, or serve for slices"
-            raise InputError(f"{bundle.root} is for CT", expected="a bundle for pictures", fix=fix)
-    return bundles
+            raise InputError(f"{folder} is for CT", expected="a bundle for pictures", fix=fix)
+        packs = [load_bundle(folder, check_files=False, domain=name) for name in base.manifest.domains]
+        found += [base, *(pack for pack in packs if not pack.manifest.preprocess.hu_window)]
+    return found

@@ -205,3 +205,13 @@ def test_a_ct_bundle_is_refused(make_bundle) -> None:
     rule = Preprocess((24, 32), (0.5, 0.5, 0.5), (1.0, 1.0, 1.0), in_graph=True, hu_window=(-100.0, 200.0))
     with pytest.raises(InputError, match="is for CT"):
         load([make_bundle(preprocess=rule).root])
+
+
+def test_a_bundle_s_domains_follow_it(packed: Path) -> None:
+    from deploy.demo import load
+
+    base, swap = load([packed])
+    assert swap.domain == "swap" and swap.manifest.name == f"{base.manifest.name}+swap"
+    with Player([base, swap], 1, 0.5) as player:
+        player.press("m")
+        assert player.bundle is swap

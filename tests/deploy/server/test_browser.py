@@ -283,7 +283,21 @@ def test_the_camera_runs(camera_visit: Visit, serve: Any, bundles: list[Bundle],
         camera_visit.fresh(lambda: None)
         camera_visit.fresh(lambda: None)
         camera_visit.shot("camera")
+        camera_visit.page.set_input_files("#file", str(_webm(tmp_path / "clip.webm")))
+        camera_visit.until("edgeseg.stage.source.title === 'clip.webm'")
+        for _ in range(3):
+            camera_visit.fresh(lambda: None)
+        assert camera_visit.labels().shape == (48, 64)
         assert camera_visit.said == []
+
+
+def _webm(path: Path) -> Path:
+    """A second of noise, in a codec that every Chromium has."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"VP80"), 30, (64, 48))
+    for number in range(30):
+        writer.write(np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8))
+    writer.release()
+    return path
 
 
 def test_behind_a_certificate_of_its_own(

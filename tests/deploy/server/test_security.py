@@ -236,3 +236,24 @@ def test_other_interfaces_need_tls(needs_web, tiny_bundle) -> None:
     )  # fmt: skip
     assert done.returncode == 2 and done.stderr.startswith("error: --host 0.0.0.0 needs TLS")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cert", "nowhere.pem"], "--cert and --key | got one of them"),
+        (["--cert", "nowhere.pem", "--key", "nowhere.pem"], "expected PEM files"),
+    ],
+)
+def test_a_certificate_that_is_none(needs_web, tiny_bundle, options: list[str], message: str) -> None:
+    command = [sys.executable, "-m", "deploy", "serve", str(tiny_bundle.root), "--port", "0", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr
+
+
+def test_a_certificate_of_one_s_own(guarded, serve, tiny_bundle, tmp_path: Path) -> None:
+    folder = guarded.reports.parent / "edgeseg"
+    options = ("--cert", str(folder / "certificate.pem"), "--key", str(folder / "key.pem"))
+    with serve([tiny_bundle.root], tmp_path, *options) as server:
+        assert server.tls and server.token is None
+        _still_serves(server)
