@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import redirect_stderr
@@ -61,9 +62,10 @@ def build(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
 
     plain = context.folder / "fp32.tflite"
     wrapped = channels_last(net)
-    litert_torch.convert(wrapped, (wrapped.example(example_input(net, context.shape.batch)),)).export(
-        str(plain)
-    )
+    example = (wrapped.example(example_input(net, context.shape.batch)),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch about its own functions
+        litert_torch.convert(wrapped, example).export(str(plain))
     return {MODEL_FILE: _quantise(plain, context)}
 
 
