@@ -131,10 +131,18 @@ def _ending_at_logits(graph: Any, net: LabelMapper) -> Any:
         node for node in cut.graph.nodes if tuple(getattr(node.meta.get("val"), "shape", ()))[1:] == shape
     ]
     (output,) = cut.graph.find_nodes(op="output")
-    output.args = ((heads[-1],),)
+    output.args = ((_dequantised(heads[-1]),),)
     cut.graph.eliminate_dead_code()
     cut.recompile()
     return cut
+
+
+def _dequantised(node: Any) -> Any:
+    """What the rounding of an int8 network makes of the node; itself where nothing is rounded."""
+    for user in node.users:
+        if "quantize_per_tensor" in str(user.target):
+            return _dequantised(user)
+    return node
 
 
 @contextmanager
