@@ -336,3 +336,20 @@ def test_a_domain_of_a_bundle_is_a_model_of_its_own(
         assert opened.page.locator("#legend .name").all_inner_texts() == ["blue", "green", "red"]
         assert opened.said == []
     opened.context.close()
+
+
+def test_logits_from_normalised_floats(browser: Any, serve: Any, make_bundle: Any, tmp_path: Path) -> None:
+    """A bundle that leaves normalisation, upsampling and argmax to the device."""
+    bundle = make_bundle("logits", (48, 64))
+    opened = Visit(browser, "desk", tmp_path)
+    with serve([bundle.root], tmp_path / "reports") as server:
+        opened.page.goto(f"http://localhost:{server.port}/")
+        opened.until(READY)
+        with Segmenter(bundle, 1) as segmenter:
+            expected = segmenter.segment(read_image(ROOT / "deploy" / "web" / "samples" / "street-1.png"))
+        assert np.mean(opened.labels() == expected) >= 0.999
+        opened.page.click("#measure")
+        opened.until("document.getElementById('measure-result').textContent", 120)
+        assert "Sent." in opened.page.inner_text("#measure-result")
+        assert opened.said == []
+    opened.context.close()
