@@ -62,6 +62,8 @@ class View:
         return Guard(Starlette(routes=routes), None)
 
     async def _file(self, request: Request) -> Response:
+        if request.url.path == "/favicon.ico":
+            return Response(status_code=204)  # browsers ask by themselves
         asset = self._files.get(request.url.path)
         if asset is None:
             return PlainTextResponse("not here\n", 404)

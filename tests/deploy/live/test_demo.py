@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -215,3 +216,27 @@ def test_a_bundle_s_domains_follow_it(packed: Path) -> None:
     with Player([base, swap], 1, 0.5) as player:
         player.press("m")
         assert player.bundle is swap
+
+
+@pytest.mark.slow
+def test_a_stream_over_the_network_is_live(tiny_bundle, tmp_path: Path) -> None:
+    """One demo's view is another one's source."""
+    pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
+    words = [str(tiny_bundle.root), "--source", str(_video(tmp_path / "in.mp4", 900))]
+    command = [sys.executable, "-m", "deploy", "demo", *words, "--view", "browser", "--port", "0"]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert first.stdout
+        port = int(re.search(r"localhost:(\d+)", first.stdout.readline())[1])
+        record, stream = tmp_path / "out.mp4", f"http://localhost:{port}/stream"
+        words = [str(tiny_bundle.root), "--source", stream, "--view", "none", "--record", str(record)]
+        second = subprocess.Popen(
+            [sys.executable, "-m", "deploy", "demo", *words], stdout=subprocess.PIPE, text=True
+        )
+        time.sleep(12)
+        second.send_signal(signal.SIGINT)
+        told, _ = second.communicate(timeout=30)
+        assert re.match(r"\d+ frames, \d+ dropped, ", told)
+        assert cv2.VideoCapture(str(record)).get(cv2.CAP_PROP_FRAME_COUNT) > 15
+    finally:
+        first.kill()
