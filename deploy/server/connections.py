@@ -14,11 +14,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST = 256
 MOST_PER_VISITOR = 64
-_PATIENCE_S = 10.0  # until a request is complete
+_PATIENCE_S = 10.0  # until a request that has begun, or the first one, is complete
 
 
 class Connection(H11Protocol):  # type: ignore[misc]
-    """uvicorn's connection with a bound and a time limit for the first request."""
+    """uvicorn's connection with bounds, and a time limit for a request to come."""
 
     open: ClassVar[Counter[str]] = Counter()
 
@@ -39,8 +39,21 @@ class Connection(H11Protocol):  # type: ignore[misc]
             del self.open[self._visitor]
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes that end no request start the time limit, once; further ones do not extend it."""
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:
+            self._limit.cancel()
+        elif self._waits() and self._limit.cancelled():
+            self._limit = self.loop.call_later(_PATIENCE_S, self._give_up)
+
+    def _waits(self) -> bool:
+        """Whether it is the visitor's turn."""
+        return self.cycle is None or self.cycle.response_complete
+
     def _give_up(self) -> None:
-        if self.cycle is None:
+        if self._waits():
             self.transport.abort()
 
 
