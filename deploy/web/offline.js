@@ -6,9 +6,19 @@ export async function keepOffline() {
   if (!window.isSecureContext || !navigator.serviceWorker) return `This page is ${why}.`;
   try {
     await navigator.serviceWorker.register("/sw.js");
-    await navigator.serviceWorker.ready;
-    return "Works offline now: this browser has kept the page and its models.";
+    const kept = await keepNow((await navigator.serviceWorker.ready).active);
+    return kept ? "Works offline now: this browser has kept the page and its models."
+      : "The server does not answer: this is the page as this browser has kept it.";
   } catch {
     return `This page is ${why}.`;
   }
+}
+
+/** Have the worker keep what the server has now, which may be other models than last time. */
+function keepNow(worker) {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = ({ data }) => resolve(data);
+    worker.postMessage("keep", [port2]);
+  });
 }

@@ -6,6 +6,10 @@ const LATER = /^\/bundles\/.*(golden\.npz|\/eval\/)/;  // only needed to measure
 
 self.addEventListener("install", (event) => event.waitUntil(keepAll().then(() => self.skipWaiting())));
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+self.addEventListener("message", (event) => {
+  const tell = (kept) => event.ports[0].postMessage(kept);
+  event.waitUntil(keepAll().then(() => tell(true), () => tell(false)));
+});
 self.addEventListener("fetch", (event) => {
   const url = new URL(event.request.url);
   if (event.request.method !== "GET" || url.origin !== location.origin || url.pathname === "/reports") return;
@@ -15,8 +19,8 @@ self.addEventListener("fetch", (event) => {
 async function keepAll() {
   const cache = await caches.open(CACHE), { files } = await (await fetch("/catalog.json")).json();
   const wanted = ["/catalog.json", ...Object.keys(files).filter((path) => !LATER.test(path))];
+  await cache.addAll(wanted);  // all or nothing
   for (const old of await cache.keys()) if (!wanted.includes(new URL(old.url).pathname)) await cache.delete(old);
-  await cache.addAll(wanted);
 }
 
 async function answer(request, url) {

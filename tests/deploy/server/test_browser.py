@@ -175,6 +175,8 @@ def test_a_visit(visit: Visit, serve: Any, bundles: list[Bundle], tmp_path: Path
     visit.page.reload()
     visit.until(READY)
     assert not visit.page.evaluate("globalThis.before ?? false")
+    visit.until("document.getElementById('offline').textContent")
+    assert "as this browser has kept it" in visit.page.inner_text("#offline")
     visit.shot("offline")
     expected = [line for line in visit.said if "ERR_CONNECTION_REFUSED" not in line]  # of the stopped server
     assert expected == []
