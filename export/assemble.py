@@ -29,6 +29,7 @@ from export.targets import BuildContext, Target
 from export.trace import write
 from pipeline.artifact import DONE, Stage
 from pipeline.display import plain_console
+from pipeline.models.adapters import merge_low_rank
 from pipeline.models.checkpoints import load_checkpoint
 from pipeline.models.efficientvit import EfficientViTSeg
 from pipeline.models.labelmap import LabelMapper
@@ -87,7 +88,10 @@ def prove(order: Order, name: str, scratch: Path) -> Proven:
 def _mapper(order: Order, model: EfficientViTSeg) -> LabelMapper:
     """The checkpoint's network (a copy of it) with the ends asked for."""
     rule, shape = order.source.preprocess, order.shape
-    return LabelMapper(model, rule.size, rule.mean, rule.std, shape.input, shape.output, order.final)
+    net = LabelMapper(model, rule.size, rule.mean, rule.std, shape.input, shape.output, order.final)
+    if order.pack is None:  # no converter computes a kernel from its factors; a pack shares W with the base
+        merge_low_rank(net.model)
+    return net
 
 
 def _ask(order: Order, model: EfficientViTSeg | None) -> dict[str, parity.Answer]:

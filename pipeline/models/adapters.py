@@ -74,6 +74,17 @@ def insert_low_rank(model: EfficientViTSeg, rank: int) -> None:
                     setattr(parent, name, LowRankConv(child, rank))
 
 
+def merge_low_rank(model: nn.Module) -> None:
+    """Every low-rank addition becomes part of its kernel: plain convolutions W + B A, the same function."""
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, LowRankConv):
+                plain = nn.Conv2d(child.in_channels, child.out_channels, 1, bias=child.bias is not None)
+                merged = child.weight + (child.high @ child.low)[:, :, None, None]
+                plain.weight, plain.bias = nn.Parameter(merged.detach(), requires_grad=False), child.bias
+                setattr(parent, name, plain)
+
+
 def attention_blocks(model: EfficientViTSeg) -> Iterator[AttentionBlock]:
     """From the first to the last."""
     return (module for module in model.modules() if isinstance(module, AttentionBlock))

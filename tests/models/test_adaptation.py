@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from deploy.errors import InputError
 from pipeline.models.adaptation import METHODS, Adaptation, adapt, count_parameters, domain_tensors
-from pipeline.models.adapters import Adapter, LowRankConv, insert_adapters
+from pipeline.models.adapters import Adapter, LowRankConv, insert_adapters, merge_low_rank
 from pipeline.models.arithmetic import adapter_parameters
 from pipeline.models.efficientvit import EfficientViTSeg, create_model
 
@@ -110,6 +112,24 @@ def test_low_rank_is_w_plus_ba_and_nothing_else() -> None:
     merged = nn.functional.conv2d(x, conv.weight + (low.high @ low.low).view(5, 6, 1, 1), conv.bias)
     assert torch.allclose(low(x), merged)
     assert not torch.allclose(low(x), conv(x))
+
+
+def test_merged_low_rank_is_the_same_function_of_plain_convolutions() -> None:
+    model = base()
+    adapt(model, 3, Adaptation("lora", 4))
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, LowRankConv):
+                module.high.normal_(0, 0.1)
+        before, plain = model(X), copy.deepcopy(model)
+        merge_low_rank(plain)
+        assert not any(isinstance(module, LowRankConv) for module in plain.modules())
+        assert (plain(X) - before).abs().max() <= 1e-5 * before.std()
+        assert torch.equal(model(X), before)
+        for module in model.modules():
+            if isinstance(module, LowRankConv):
+                module.high.zero_()
+        assert (model(X) - before).abs().max() > 0.01 * before.std(), "the additions count"
 
 
 def test_top_methods_nest() -> None:
