@@ -9,6 +9,8 @@ from deploy.options import dispatch
 
 COMMANDS = {
     "collect": ("calibration.collect", "choose the training images that INT8 ranges are taken from"),
+    "inspect": ("calibration.inspect", "what every convolution saw on them, and what 8 bits would cost it"),
+    "search": ("calibration.search", "the fastest precision of every block within a budget of mIoU"),
 }
 
 

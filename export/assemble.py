@@ -36,11 +36,13 @@ from pipeline.models.labelmap import LabelMapper
 
 
 @dataclass(frozen=True)
-class Proven:
-    """What passed every gate: a manifest without its list of files, and the files by path in the bundle."""
+class Attempt:
+    """A built artifact: a manifest without its list of files, the files by path in the bundle, and how it
+    compares with the checkpoint."""
 
     manifest: Manifest
     files: Mapping[str, Path | bytes]
+    comparison: parity.Comparison
 
 
 def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
@@ -57,11 +59,28 @@ def assemble(order: Order, stage: Stage, out: Path) -> Bundle:
         return write_bundle(out, proven.manifest, {**proven.files, DONE: to_bytes(stage)})
 
 
-def prove(order: Order, name: str, scratch: Path) -> Proven:
+def prove(order: Order, name: str, scratch: Path) -> Attempt:
     """Build an artifact in the empty folder `scratch`, compare it, and replay its golden.
 
     Raises:
-        GateError: the artifact breaks the target's rules, misses its budget or its own golden.
+        GateError: the artifact misses its budget or its own golden. InputError, GateError: as `attempt`.
+    """
+    built = attempt(order, name, scratch)
+    parity.gate(built.comparison, order.budget, str(order), order.source.dataset.classes)
+    _replay(write_bundle(scratch / "complete", built.manifest, built.files), opener(order.target))
+    return built
+
+
+def attempt(
+    order: Order, name: str, scratch: Path, answers: Mapping[str, parity.Answer] | None = None
+) -> Attempt:
+    """Build an artifact in the empty folder `scratch` and compare it, however far it is from the checkpoint.
+
+    Args:
+        answers: the checkpoint's to the order's pictures, where they are known already.
+
+    Raises:
+        GateError: the artifact breaks the target's rules.
         InputError: an option of the order that does not exist, or an image that cannot be read.
     """
     model = None if order.given else load_checkpoint(order.source.path)[0]
@@ -71,8 +90,9 @@ def prove(order: Order, name: str, scratch: Path) -> Proven:
     manifest = package.with_calibration(manifest, order.calibration)
     files = _build(order, net, manifest, scratch)
     artifact = write_bundle(scratch / "candidate", manifest, files)
-    answers = _ask(order, model)
-    result = _compare(order, artifact, _cut(order, net, manifest, files, scratch), answers)
+    answers = answers or ask(order)
+    cut = _cut(order, net, manifest, files, scratch)
+    result = parity.compare(artifact, cut, answers, order.pictures, opener(order.target))
     shown = package.DOMAIN_IMAGES if order.pack and order.pack.base else package.GOLDEN_IMAGES
     golden, arrays = package.make_golden(manifest, answers, result, order.pictures, order.budget, shown)
     complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
@@ -81,8 +101,16 @@ def prove(order: Order, name: str, scratch: Path) -> Proven:
         folder = _folder(scratch, FOLDER)
         contents[FOLDER] = write_evaluation(folder, order.pictures, order.labelled, complete)
         complete = dataclasses.replace(complete, eval=FOLDER)
-    _replay(write_bundle(scratch / "complete", complete, contents), opener(order.target))
-    return Proven(complete, contents)
+    return Attempt(complete, contents, result)
+
+
+def ask(order: Order) -> dict[str, parity.Answer]:
+    """The reference's answers: the checkpoint's in PyTorch, or the given file's own."""
+    rule = order.source.preprocess
+    if order.given:
+        return ask_given(order.given, rule, order.pictures)
+    model, _ = load_checkpoint(order.source.path)
+    return parity.ask_checkpoint(model, rule, order.final, order.pictures)
 
 
 def _mapper(order: Order, model: EfficientViTSeg) -> LabelMapper:
@@ -92,15 +120,6 @@ def _mapper(order: Order, model: EfficientViTSeg) -> LabelMapper:
     if order.pack is None:  # no converter computes a kernel from its factors; a pack shares W with the base
         merge_low_rank(net.model)
     return net
-
-
-def _ask(order: Order, model: EfficientViTSeg | None) -> dict[str, parity.Answer]:
-    """The reference's answers: the checkpoint's in PyTorch, or the given file's own."""
-    rule = order.source.preprocess
-    if order.given:
-        return ask_given(order.given, rule, order.pictures)
-    assert model is not None, "it was read for the artifact"
-    return parity.ask_checkpoint(model, rule, order.final, order.pictures)
 
 
 def opener(target: Target) -> Opener:
@@ -118,7 +137,10 @@ def _build(
         calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
     folder, classes = _folder(scratch, "artifact"), order.source.classes
     examples = partial(order.pictures.inputs, manifest)
-    context = BuildContext(order.precision, folder, order.shape, calibration, classes, examples, order.pack)
+    context = BuildContext(
+        order.precision, folder, order.shape, calibration, classes, examples,
+        order.pack, order.plan, order.table,
+    )  # fmt: skip
     # converters print what they do; stdout belongs to the command's own result
     with plain_console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):
         if isinstance(net, GivenNetwork):  # the rules are for networks of ours
@@ -127,15 +149,6 @@ def _build(
     rules = order.target.PACK_RULES if order.pack else order.target.RULES
     check_graph(order.target.count_ops(files), rules, network_parts(net), str(order))
     return files
-
-
-def _compare(
-    order: Order, artifact: Bundle, cut: Bundle | None, answers: Mapping[str, parity.Answer]
-) -> parity.Comparison:
-    """Compare with the checkpoint, and pass the gate or raise GateError."""
-    result = parity.compare(artifact, cut, answers, order.pictures, opener(order.target))
-    parity.gate(result, order.budget, str(order), order.source.dataset.classes)
-    return result
 
 
 def _cut(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from export.given import GivenNetwork
     from export.order import Order
     from export.pictures import Pictures
+    from export.precision_plan import PrecisionPlan
     from export.source import Source
 
 BUNDLES = Path("bundles")
@@ -29,7 +30,10 @@ BUNDLES = Path("bundles")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m export build`."""
     parser.add_argument("--target", required=True, help="see `python -m export list`")
-    parser.add_argument("--precision", default="fp32", help="one of the target's (default fp32)")
+    parser.add_argument("--precision", help="one of the target's (default fp32, or what --plan says)")
+    parser.add_argument(
+        "--plan", type=Path, metavar="FILE", help="precision by block, from `python -m calibration search`"
+    )
     add_source(parser)
     for option, value, text in (
         ("--domain", "NAME=RUN", "a domain of the checkpoint, to be packed with it; repeatable"),
@@ -105,13 +109,16 @@ def run(args: argparse.Namespace) -> int:
     from export.assemble import assemble
     from export.domains import assemble_domains
 
-    require_packs(args)
     source, given = open_source(args)
+    plan = find_plan(args, source)
+    require_packs(args)
     out = args.out or BUNDLES / default_name(args, source)
     require_replaceable(out)
     with ExitStack() as stack:
         pictures = stack.enter_context(open_pictures(args, source))
         order = order_of(args, source, pictures, given)
+        if plan and plan.blocks:
+            order = replace(order, plan=plan)
         domains = domain_orders(args, order, stack)
         stage = record.stage_of(order, domains)
         bundle, how = (None, "built") if args.force else record.look_up(out, stage)
@@ -165,9 +172,32 @@ def order_of(
     )
 
 
+def find_plan(args: argparse.Namespace, source: Source) -> PrecisionPlan | None:
+    """The plan that --plan names; it decides --precision, which is fp32 where neither is given.
+
+    Raises:
+        InputError: a target that takes none, a plan that is not for this build, or another --precision.
+    """
+    from export.precision_plan import load_plan
+
+    plan = None
+    if args.plan:
+        if args.onnx or not find(args.target, "fp32").SUPPORT.plans:
+            able = [name for name, entry in entries().items() if entry.target and entry.target.SUPPORT.plans]
+            got = f"--onnx for {args.target}" if args.onnx else args.target
+            raise InputError("--plan", got, f"a checkpoint for {', '.join(able)}")
+        plan = load_plan(args.plan, args.target, source.sha256, source.preprocess.size)
+        if args.precision not in (None, plan.precision):
+            raise InputError(f"{args.plan} is for another --precision", args.precision, plan.precision)
+    args.precision = plan.precision if plan else args.precision or "fp32"
+    return plan
+
+
 def require_packs(args: argparse.Namespace) -> None:
     """Raise InputError where domains are asked for and cannot be packed."""
-    if args.domain and (args.onnx or not find(args.target, "fp32").SUPPORT.packs or args.precision != "fp32"):
+    if args.domain and (
+        args.onnx or not find(args.target, "fp32").SUPPORT.packs or args.precision not in (None, "fp32")
+    ):
         fix = f"build each domain by itself: --checkpoint {args.domain[0][1]}"
         got = f"--target {args.target} --precision {args.precision}{' --onnx' if args.onnx else ''}"
         raise InputError("--domain", got, "--target onnxruntime in fp32, and a checkpoint", fix)

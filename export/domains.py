@@ -14,7 +14,7 @@ from deploy.bundle import Bundle, write_bundle
 from deploy.errors import InputError
 from deploy.files import sha256_file
 from deploy.manifest import BASE_DATA, Domain, Golden, is_domain_name
-from export.assemble import Proven, prove
+from export.assemble import Attempt, prove
 from export.order import Order
 from export.package import GOLDEN_FILE
 from export.record import to_bytes
@@ -62,7 +62,7 @@ def require_domain(name: str, source: Source, base: Source) -> None:
         raise InputError(f"--domain {name}: {source.name}", got, expected, "adapt this base to it")
 
 
-def _pack(name: str, found: Proven, base_sha256: str) -> tuple[Domain, dict[str, Path | bytes]]:
+def _pack(name: str, found: Attempt, base_sha256: str) -> tuple[Domain, dict[str, Path | bytes]]:
     """What the manifest says of a domain, and the files that it adds."""
     own = {path: source for path, source in found.files.items() if path != BASE_DATA}
     golden = own.pop(GOLDEN_FILE)

@@ -5,11 +5,13 @@ Refuses to know how it is built (`export/assemble.py`) and whether that is neede
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from export.calibration_images import CalibrationImages
+from export.calibration_table import CalibrationTable
 from export.given import GivenNetwork
 from export.pictures import Pictures
+from export.precision_plan import PrecisionPlan
 from export.source import Source
 from export.targets import Budget, Pack, Shape, Target
 
@@ -22,6 +24,7 @@ class Order:
         final: last upsampling, as in `LabelMapper`. calibration: None for precisions without.
         given: somebody else's network in the checkpoint's place. pack: the part of a bundle with domains.
         labelled: images to pack as `eval/`.
+        plan: which blocks are in int8. table: of the calibration images, where it is known already.
     """
 
     source: Source
@@ -34,11 +37,14 @@ class Order:
     given: GivenNetwork | None = None
     pack: Pack | None = None
     labelled: int = 0
+    plan: PrecisionPlan | None = None
+    table: CalibrationTable | None = None
 
     def __str__(self) -> str:
         return f"{self.source.name} for {self.target.NAME} {self.precision}"
 
     @property
     def budget(self) -> Budget:
-        """What the target allows in this precision."""
-        return self.target.BUDGET[self.precision]
+        """What the target allows in this precision, or the plan."""
+        allowed = self.target.BUDGET[self.precision]
+        return replace(allowed, miou_drop=self.plan.budget) if self.plan else allowed

@@ -53,7 +53,7 @@ def describe(
     manifest = Manifest(
         name=name,
         target=TargetEntry(target.RUNTIME, precision, options, target.MIN_VERSION),
-        inputs=(_input_spec(net, shape.batch),),
+        inputs=(input_spec(net, shape.batch),),
         outputs=(_output_spec(net, net.output, shape.batch),),
         preprocess=dataclasses.replace(source.preprocess, in_graph=net.input == "uint8"),
         classes=source.classes,
@@ -149,7 +149,8 @@ def _npz(**arrays: npt.NDArray[Any]) -> bytes:
     return stream.getvalue()
 
 
-def _input_spec(net: LabelMapper | GivenNetwork, batch: int) -> TensorSpec:
+def input_spec(net: LabelMapper | GivenNetwork, batch: int) -> TensorSpec:
+    """What the network takes, `batch` frames a call."""
     if isinstance(net, GivenNetwork):
         return net.input_spec
     height, width = net.size

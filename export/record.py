@@ -40,6 +40,8 @@ def stage_of(order: Order, domains: Mapping[str, Order] | None = None) -> Stage:
         inputs["network"] = network.hexdigest()
     if order.calibration:
         inputs["calibration"] = order.calibration.images.key
+    if order.plan:
+        inputs["plan"] = order.plan.key
     for name, domain in (domains or {}).items():
         settings[f"size of {name}"] = list(domain.source.preprocess.size)
         inputs[f"domain {name}"] = domain.source.sha256

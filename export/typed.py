@@ -85,8 +85,5 @@ def unbounded_clips(model: ModelProto) -> ModelProto:
 def _quantised(model: ModelProto, context: BuildContext) -> ModelProto:
     from export.quantize import quantise_convolutions
 
-    assert context.calibration is not None, "int8 is listed as calibrated"
     plain = write_onnx(model, context.folder / "plain.onnx")
-    return onnx.load(
-        quantise_convolutions(plain, context.folder / "int8.onnx", context.calibration, symmetric=True)
-    )
+    return onnx.load(quantise_convolutions(plain, context.folder / "int8.onnx", context, symmetric=True))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from deploy.bundle import Bundle
     from deploy.manifest import ClassInfo, Manifest
     from deploy.runtimes import RuntimeSession
+    from export.calibration_table import CalibrationTable
+    from export.precision_plan import PrecisionPlan
     from pipeline.models.labelmap import LabelMapper
 
 
@@ -54,6 +56,8 @@ class Support:
         inputs, outputs: values of `LabelMapper`. batch: several frames a call. dynamic: any number of them.
         calibrated: precisions that take their ranges from calibration images.
         packs: several domains in one bundle that share their base's tensors, in fp32.
+        plans: whether int8 can be had block by block. ranges: whether it takes them from a calibration table;
+            else its own tools see the images. grouped: whether int8 takes convolutions in groups, too.
     """
 
     inputs: tuple[str, ...] = ("uint8", "float")
@@ -62,6 +66,9 @@ class Support:
     dynamic: bool = False
     calibrated: tuple[str, ...] = ()
     packs: bool = False
+    plans: bool = False
+    ranges: bool = False
+    grouped: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ class BuildContext:
         classes: for formats that can name them.
         examples: yields pictures as network inputs, where values are to be looked at.
         pack: what it is a part of, where the target supports packs; None: a bundle by itself.
+        plan: which blocks are in int8. table: what the calibration images showed, if that is known already.
     """
 
     precision: str
@@ -107,6 +115,8 @@ class BuildContext:
     classes: tuple[ClassInfo, ...] = ()
     examples: Callable[[], Iterator[npt.NDArray[Any]]] = lambda: iter(())
     pack: Pack | None = None
+    plan: PrecisionPlan | None = None
+    table: CalibrationTable | None = None
 
 
 class Target(Protocol):

@@ -32,7 +32,7 @@ RUNTIME = "executorch"
 MIN_VERSION = "1.5"  # it builds with; a .pte is promised to run on its own release and later ones only
 TOOLS = ("executorch", "torchao")
 PROOF = "executed"
-SUPPORT = Support(batch=True, calibrated=("int8",))
+SUPPORT = Support(batch=True, calibrated=("int8",), plans=True)
 RULES = GraphRules(
     allowed="delegate aten::alias_copy aten::amax aten::argmax aten::cat aten::expand_copy aten::reciprocal "
     "aten::split_with_sizes_copy aten::sum aten::unsqueeze_copy dim_order_ops::_to_dim_order_copy",
@@ -82,7 +82,7 @@ def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> 
 
 
 def _quantise(graph: Any, context: BuildContext) -> Any:
-    """Dense convolutions in int8, but for the first; everything else as it is."""
+    """Dense convolutions in int8, all but the first or those of the plan; everything else as it is."""
     import torch
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
@@ -90,13 +90,16 @@ def _quantise(graph: Any, context: BuildContext) -> Any:
     )
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+    from export.layers import int8_layers, layer_of
+
     assert context.calibration is not None, "int8 is listed as calibrated"
     quantizer = XNNPACKQuantizer()
     config = get_symmetric_quantization_config(is_per_channel=True)
     convolution = torch.ops.aten.conv2d.default
     quantizer.set_operator_type(convolution, config)
-    later = graph.graph.find_nodes(op="call_function", target=convolution)[1:]
-    chosen = {node.name for node in later if _dense(node)}
+    nodes = graph.graph.find_nodes(op="call_function", target=convolution)
+    dense = {layer_of(node.args[1].target): node.name for node in nodes if _dense(node)}
+    chosen = {dense[layer] for layer in int8_layers(list(dense), context.plan)}
     quantizer.set_filter_function(lambda node: node.target != convolution or node.name in chosen)
     prepared = prepare_pt2e(graph, quantizer)
     for frames in context.calibration():

@@ -37,7 +37,7 @@ RUNTIME = "onnxruntime"
 MIN_VERSION = "1.20"  # tests/test_bare_device.py runs 1.20.1
 TOOLS = ("onnx", "onnxscript", "onnxruntime")
 PROOF = "executed"
-SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), packs=True)
+SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), packs=True, plans=True, ranges=True)
 RULES = GraphRules(
     allowed="Abs Add ArgMax Cast Clip Concat Conv DequantizeLinear Div Gelu HardSwish MatMul Mul "
     "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub Transpose "
@@ -76,8 +76,7 @@ def from_onnx(graph: Path, context: BuildContext) -> dict[str, Path]:
         return {MODEL_FILE: graph.rename(model)}
     from export.quantize import quantise_convolutions
 
-    assert context.calibration is not None, "int8 is listed as calibrated"
-    return {MODEL_FILE: quantise_convolutions(graph, model, context.calibration, symmetric=False)}
+    return {MODEL_FILE: quantise_convolutions(graph, model, context, symmetric=False)}
 
 
 def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:

@@ -32,7 +32,7 @@ RUNTIME = "openvino"
 MIN_VERSION = "2024.0"  # 2024.0.0 tried
 TOOLS = ("onnx", "onnxscript", "openvino", "nncf")
 PROOF = "executed"
-SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",))
+SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), plans=True, grouped=True)
 RULES = GraphRules(
     allowed="Abs Add Clamp Concat Constant Convert Convolution Divide FakeQuantize Gelu GroupConvolution "
     "HSwish MatMul Multiply Parameter ReduceMax ReduceSum Relu Reshape Result Slice Softmax Split "
@@ -61,7 +61,7 @@ def from_onnx(graph: Path, context: BuildContext) -> dict[str, Path]:
 
     model = openvino.convert_model(graph)
     if context.precision == "int8":
-        model = _quantise(model, context)
+        model = _quantise(model, context, _left_in_float(graph, context))
     return _save(model, context.folder, half=context.precision == "fp16")
 
 
@@ -90,7 +90,19 @@ def _shape(op: Any) -> list[int]:
     return [side.get_length() if side.is_static else 0 for side in shape] if shape.rank.is_static else []
 
 
-def _quantise(model: Any, context: BuildContext) -> Any:
+def _left_in_float(graph: Path, context: BuildContext) -> list[str]:
+    """Names of the convolutions that the plan, if there is one, does not put in int8."""
+    import onnx
+
+    from export.layers import convolutions
+
+    if context.plan is None:
+        return []
+    nodes = convolutions(onnx.load(graph))
+    return [node.name for layer, node in nodes.items() if not context.plan.in_int8(layer)]
+
+
+def _quantise(model: Any, context: BuildContext, left: list[str]) -> Any:
     """Convolutions in int8, everything else as it is."""
     import nncf
 
@@ -103,7 +115,7 @@ def _quantise(model: Any, context: BuildContext) -> Any:
             nncf.Dataset(frames),
             preset=nncf.QuantizationPreset.MIXED,
             subset_size=len(frames),
-            ignored_scope=nncf.IgnoredScope(types=sorted(kept), validate=False),
+            ignored_scope=nncf.IgnoredScope(names=left, types=sorted(kept), validate=False),
         )
 
 

@@ -34,7 +34,7 @@ RUNTIME = "tensorrt"
 MIN_VERSION = "10.3"  # of JetPack 6.1 and 6.2; no older one was tried
 TOOLS = ("onnx", "onnxscript", "onnxruntime", "tensorrt-rtx-cu12-bindings", "tensorrt-rtx-cu12-libs")
 PROOF = "built"
-SUPPORT = Support(calibrated=("int8",))
+SUPPORT = Support(calibrated=("int8",), plans=True, ranges=True)
 RULES = GraphRules(
     allowed="Abs Add ArgMax Cast Concat Conv DequantizeLinear Div Gelu HardSwish MatMul Max Mul "
     "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub Transpose Unsqueeze",

@@ -11,6 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from export.quantize import quantise_convolutions
+from export.targets import BuildContext
 
 SHAPE = (1, 8, 6, 10)
 
@@ -38,7 +39,8 @@ def network(path: Path) -> Path:
 
 def quantised(folder: Path, symmetric: bool = False) -> ModelProto:
     plain = network(folder / "plain.onnx")
-    return onnx.load(quantise_convolutions(plain, folder / "int8.onnx", lambda: iter(frames()), symmetric))
+    context = BuildContext("int8", folder, calibration=lambda: iter(frames()))
+    return onnx.load(quantise_convolutions(plain, folder / "int8.onnx", context, symmetric))
 
 
 def lowest(model: ModelProto, tensor: str) -> float:

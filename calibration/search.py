@@ -1,0 +1,139 @@
+"""`python -m calibration search`: the fastest precision plan of a target within a budget of mIoU, by trying.
+
+Each plan is built by the target's own converter and judged on images of the training split that no range was
+taken from; latencies are measured on the target's runtime, in turns. What was tried is kept and not tried
+again. It may conclude that int8 does not pay. Refuses to know targets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deploy.errors import InputError
+from deploy.options import add_json, count, parse_size, thread_count
+
+if TYPE_CHECKING:
+    from calibration.choice import Row
+    from calibration.trials import Trials
+
+BUDGET = 0.5
+ROUNDS, FRAMES = 3, 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `python -m calibration search`."""
+    parser.add_argument("--checkpoint", required=True, metavar="RUN", help="a run, a zoo name, or a file")
+    parser.add_argument("--target", required=True, help="see `python -m export list`")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="labelled folder")
+    parser.add_argument(
+        "--budget", type=float, default=BUDGET, metavar="POINTS", help=f"of mIoU (default {BUDGET})"
+    )
+    parser.add_argument(
+        "--calibration", type=Path, metavar="FILE", help="images (default runs/RUN/calibration.json)"
+    )
+    parser.add_argument("--size", type=parse_size, metavar="HxW", help="input size (default: the training's)")
+    parser.add_argument(
+        "--rounds", type=count, default=ROUNDS, metavar="N", help=f"of timing (default {ROUNDS})"
+    )
+    parser.add_argument(
+        "--frames", type=count, default=FRAMES, metavar="N", help=f"timed a round (default {FRAMES})"
+    )
+    parser.add_argument("--threads", type=thread_count, metavar="N", help="CPU threads (default: all cores)")
+    parser.add_argument("--device", metavar="URI", help="measure latency there: ssh://user@host")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the plan (default runs/RUN/plan-TARGET.json)"
+    )
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="mIoU against latency as a PNG")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Try plans, choose one, write it, and print the table."""
+    from calibration.choice import choose
+    from calibration.search_picture import draw
+    from calibration.trials import open_trials
+    from deploy.files import atomic_write_bytes, write_json
+    from export.precision_plan import save_plan
+
+    if not 0 <= args.budget <= 100:
+        raise InputError("--budget", got=args.budget, expected="points of mIoU, 0 to 100")
+    trials = open_trials(args)
+    rows = tried(trials)
+    chosen, why = choose(rows, args.budget)
+    out = args.out or trials.folder.parent / f"plan-{args.target}.json"
+    save_plan(out, trials.plan(chosen.method, chosen.blocks))
+    if args.picture:
+        atomic_write_bytes(args.picture, draw(rows, chosen, args.budget))
+    if args.json:
+        write_json(
+            args.json,
+            {**_record(args, trials), "chosen": chosen.name, "why": why, "rows": [asdict(r) for r in rows]},
+        )
+    if args.json != "-":
+        _print(rows, chosen)
+        print(f"{chosen.name}: {why}")
+        print(f"plan: {out} (python -m export build --target {args.target} --plan {out} ...)")
+    return 0
+
+
+def tried(trials: Trials) -> list[Row]:
+    """Every plan that a search looks at, measured: fp32 first."""
+    from calibration import proposals
+
+    base = trials.row("fp32", None, {})
+    if not trials.blocks:
+        return [base]
+    whole = proposals.everything(list(trials.blocks))
+    every = [
+        trials.row(f"all int8, {method}" if method else "all int8", method, whole)
+        for method in trials.methods
+    ]
+    best = min(every, key=lambda row: row.drop).method
+    singles = {
+        name: trials.row(name, best, plan) for name, plan in proposals.alone(list(trials.blocks)).items()
+    }
+    measured = trials.with_latency([base, *every, *singles.values()])
+    sensitivity = {next(iter(row.blocks)): row for row in measured if row.name in singles}
+    plans = proposals.together(sensitivity, trials.blocks)
+    joint = [trials.row(name, best, plan) for name, plan in plans.items()]
+    return trials.with_latency([base, *every, *singles.values(), *joint])
+
+
+def _record(args: argparse.Namespace, trials: Trials) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "command": shlex.join(["python", "-m", "calibration", *sys.argv[1:]]),
+        "target": args.target,
+        "budget": args.budget,
+        **trials.described(),
+    }
+
+
+def _print(rows: list[Row], chosen: Row) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from export.layers import short_name
+    from pipeline.display import plain_console
+
+    table = Table(box=SIMPLE)
+    table.add_column("plan", no_wrap=True)
+    for title in ("int8 MACs", "mIoU drop", "agreement", "MB", "time/fp32"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        time = "-" if row.ratio is None else f"{row.ratio[0]:.2f}"
+        mark = "> " if row is chosen else ""
+        table.add_row(
+            mark + short_name(row.name),
+            f"{row.int8_share:.0%}",
+            f"{row.drop:+.2f}",
+            f"{row.agreement:.4f}",
+            f"{row.size_bytes / 1e6:.2f}",
+            time,
+        )
+    plain_console().print(table)

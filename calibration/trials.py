@@ -1,0 +1,180 @@
+"""Plans as bundles with figures: built once, judged on held-out images, timed in turns; all kept in a folder.
+
+`runs/RUN/search-TARGET/` holds `trials.json` and the bundles; a stopped search goes on from it. Refuses to
+know which plans are worth trying.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from calibration import latency
+from calibration.choice import Row
+from calibration.heldout import held_out
+from deploy.bundle import write_bundle
+from deploy.device import this_machine
+from deploy.errors import InputError
+from deploy.files import write_json
+from deploy.schema import decode, read_json
+from export.assemble import ask as ask_reference
+from export.assemble import attempt
+from export.calibration_images import CalibrationImages, find_calibration
+from export.calibration_table import CalibrationTable
+from export.clipping import METHODS
+from export.find_table import checkpoint_graph, find_table
+from export.layers import block_of, convolutions, groups, multiplications
+from export.order import Order
+from export.package import tool_versions
+from export.parity import Answer
+from export.precision_plan import PrecisionPlan
+from export.source import Source, read_source
+from export.targets import ask, entries, find
+from pipeline.artifact import run_folder
+
+
+@dataclass
+class Trials:
+    """A search's plans and their figures.
+
+    Attributes:
+        order: the target in its most exact precision, compared on held-out images.
+        blocks: block -> share of all convolutions' multiplications; in the graph's order.
+        methods: of cutting off ranges; (None,) where the target finds its own.
+        folder: where everything is kept. done: plan's key -> its row without latency.
+    """
+
+    order: Order
+    images: CalibrationImages
+    table: CalibrationTable
+    budget: float
+    blocks: dict[str, float]
+    methods: tuple[str | None, ...]
+    folder: Path
+    effort: latency.Effort
+    done: dict[str, Row]
+
+    @cached_property
+    def answers(self) -> dict[str, Answer]:
+        """The checkpoint's to the held-out images."""
+        return ask_reference(self.order)
+
+    def plan(self, method: str | None, chosen: dict[str, str]) -> PrecisionPlan:
+        """A sealed plan; `method` None: the target's own."""
+        source, rule = self.order.source, self.order.source.preprocess
+        return PrecisionPlan(
+            self.order.target.NAME,
+            source.sha256,
+            self.table.calibration_key,
+            rule.size,
+            method or "min-max",
+            self.order.precision,
+            chosen,
+            self.budget,
+        ).sealed()
+
+    def row(self, name: str, method: str | None, chosen: dict[str, str]) -> Row:
+        """A plan's figures, without latency: kept from before, or by building it now."""
+        plan = self.plan(method, chosen)
+        if plan.key in self.done and self._bundle(plan.key).is_dir():
+            return replace(self.done[plan.key], name=name)
+        order = self._planned(plan) if chosen else self.order
+        with TemporaryDirectory(prefix="edgeseg-") as scratch:
+            built = attempt(order, plan.key[:16], Path(scratch), self.answers)
+            bundle = write_bundle(self._bundle(plan.key), built.manifest, built.files)
+        difference = built.comparison.miou_difference
+        assert difference is not None, "held-out images have masks"
+        self.done[plan.key] = Row(
+            name,
+            method,
+            chosen,
+            sum(self.blocks.get(block, 0.0) for block, precision in chosen.items() if precision == "int8"),
+            -100 * difference,
+            built.comparison.agreement,
+            sum(entry.bytes for entry in bundle.manifest.files if entry.path != "golden.npz"),
+        )
+        self._keep()
+        return self.done[plan.key]
+
+    def with_latency(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with latency against the first; unchanged where the artifact does not run here."""
+        if self.order.target.PROOF != "executed" and not self.effort.device:
+            return list(rows)
+        keys = {row.name: self.plan(row.method, row.blocks).key for row in rows}
+        path = self.folder / "latency.json"
+        known = read_json(path) if path.is_file() else {}
+        bundles = {name: self._bundle(key) for name, key in keys.items()}
+        taken = latency.take_turns(bundles, self.effort, known, lambda rounds: write_json(path, rounds))
+        found = latency.ratios(taken, rows[0].name)
+        return [replace(row, ratio=found[row.name]) for row in rows]
+
+    def described(self) -> dict[str, Any]:
+        """For the report: what was searched, on what."""
+        source = self.order.source
+        return {
+            "model": source.name,
+            "checkpoint_sha256": source.sha256,
+            "size": list(source.preprocess.size),
+            "calibration_key": self.table.calibration_key,
+            "judged_on": self.order.pictures.source,
+            "machine": asdict(this_machine()),
+            "versions": tool_versions(self.order.target.TOOLS),
+            "threads": self.effort.threads,
+        }
+
+    def _planned(self, plan: PrecisionPlan) -> Order:
+        return replace(self.order, precision="int8", calibration=self.images, plan=plan, table=self.table)
+
+    def _bundle(self, key: str) -> Path:
+        return self.folder / key[:16]
+
+    def _keep(self) -> None:
+        write_json(self.folder / "trials.json", {key: asdict(row) for key, row in self.done.items()})
+
+
+def open_trials(args: argparse.Namespace) -> Trials:
+    """What the command line asks for, with what an earlier run of it left.
+
+    Raises:
+        InputError: a target without int8, no calibration set, no images to judge on.
+    """
+    source = read_source(args.checkpoint, args.size)
+    precision = "fp16" if args.target == "tensorrt" else "fp32"
+    target = find(args.target, precision)
+    if not target.SUPPORT.plans:
+        able = [name for name, entry in entries().items() if entry.target and entry.target.SUPPORT.plans]
+        raise InputError(f"{args.target} takes no plans", expected=f"one of {', '.join(able)}")
+    images = find_calibration(args.calibration, args.data, source, "int8")
+    table, _, _ = find_table(None, images, source)
+    order = Order(
+        source,
+        target,
+        precision,
+        ask(target, None, None, 1, False),
+        "bicubic",
+        held_out(images.images, args.data, source),
+    )
+    folder = run_folder(source.name) / f"search-{args.target}"
+    kept = folder / "trials.json"
+    done = {k: decode(Row, row, str(kept)) for k, row in read_json(kept).items()} if kept.is_file() else {}
+    effort = latency.Effort(args.rounds, args.frames, args.threads, args.device)
+    methods = tuple(METHODS) if target.SUPPORT.ranges else (None,)
+    work = _work(source, not target.SUPPORT.grouped)
+    return Trials(order, images, table, args.budget, work, methods, folder, effort, done)
+
+
+def _work(source: Source, dense: bool) -> dict[str, float]:
+    """Block -> share of all convolutions' multiplications that the target would do in int8."""
+    with TemporaryDirectory(prefix="edgeseg-") as folder:
+        graph, _ = checkpoint_graph(source, Path(folder))
+    every = multiplications(graph)
+    total, shares = sum(every.values()), dict[str, float]()
+    for layer, node in convolutions(graph).items():
+        if not dense or groups(node) == 1:
+            shares[block_of(layer)] = shares.get(block_of(layer), 0.0) + every[layer] / total
+    return shares

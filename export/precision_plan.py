@@ -1,0 +1,102 @@
+"""The precision plan: which blocks of a network a target computes in which precision, as a JSON file.
+
+Written by `python -m calibration search`, read by `export build --plan`. It belongs to one checkpoint, one
+target and one calibration set. Refuses to know how it was found and what a target makes of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deploy.errors import InputError
+from deploy.files import write_json
+from deploy.schema import decode, encode, read_json
+from export.clipping import METHODS
+from export.layers import block_of
+
+SCHEMA_VERSION = 1
+BASELINES = ("fp16", "fp32")
+
+
+@dataclass(frozen=True)
+class PrecisionPlan:
+    """Which block in which precision.
+
+    Args:
+        target: as in `export list`. checkpoint_sha256, calibration_key: what it was found for.
+        size: (height, width) of the network.
+        method: how ranges are cut off (`export/clipping.py`), where the target takes them from us.
+        baseline: precision of every block that is not named. blocks: block (`export/layers.py`) -> "int8".
+        budget: points of mIoU that it may lose.
+        key: hex SHA-256 over all of it.
+    """
+
+    target: str
+    checkpoint_sha256: str
+    calibration_key: str
+    size: tuple[int, int]
+    method: str
+    baseline: str
+    blocks: dict[str, str]
+    budget: float
+    key: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+    def sealed(self) -> PrecisionPlan:
+        """The same plan with its key."""
+        return replace(self, key=self.digest())
+
+    def digest(self) -> str:
+        """What `key` must be."""
+        content = {name: value for name, value in encode(self).items() if name != "key"}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def precision(self) -> str:
+        """The target's precision that the plan refines; "int8" as soon as one block is."""
+        return "int8" if self.blocks else self.baseline
+
+    def in_int8(self, layer: str) -> bool:
+        """Whether a convolution, by its layer's name, is to be computed in int8."""
+        return block_of(layer) in self.blocks
+
+
+def save_plan(path: Path | str, plan: PrecisionPlan) -> None:
+    """Write a sealed plan as JSON; "-" is stdout."""
+    assert plan.key == plan.digest(), "seal the plan first"
+    write_json(path, encode(plan))
+
+
+def load_plan(path: Path, target: str, checkpoint_sha256: str, size: tuple[int, int]) -> PrecisionPlan:
+    """Read a plan for this target and network.
+
+    Raises:
+        InputError: unreadable, changed since it was written, of another target, checkpoint or size, or with a
+            method or precision that does not exist.
+    """
+    fix = "run: python -m calibration search"
+    value = read_json(path)
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(f"{path}: schema_version", repr(version), SCHEMA_VERSION, fix)
+    plan = decode(PrecisionPlan, value, str(path))
+    if plan.key != plan.digest():
+        raise InputError(f"{path} was changed after it was written", fix=fix)
+    for what, found, expected in (
+        ("target", plan.target, target),
+        ("checkpoint", plan.checkpoint_sha256, checkpoint_sha256),
+        ("size", plan.size, tuple(size)),
+    ):
+        if found != expected:
+            raise InputError(f"{path} is for another {what}", found, expected, fix)
+    for word, used, known in (
+        ("method", {plan.method}, set(METHODS)),
+        ("precision", {plan.baseline}, set(BASELINES)),
+        ("precision of a block", set(plan.blocks.values()), {"int8"}),
+    ):
+        if odd := sorted(used - known):
+            raise InputError(f"{path}: unknown {word}", ", ".join(odd), ", ".join(sorted(known)))
+    return plan

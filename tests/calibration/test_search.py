@@ -1,0 +1,119 @@
+"""inspect and search as a user has them: drawn scenes, a small untrained network, the real runtime."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import pytest
+import torch
+
+from calibration.__main__ import main as calibration
+from deploy.bundle import load_bundle
+from deploy.errors import run_cli
+from deploy.labels import DatasetInfo, list_pairs, read_dataset
+from export.__main__ import main as export
+from pipeline.datasets.synthetic import generate
+from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
+from pipeline.models.efficientvit import create_model
+
+Call = Callable[..., int]
+SIZE = (64, 80)
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Call:
+    """call(main, "build", ...) -> exit status."""
+
+    def run(main: Callable[[], int], *words: object) -> int:
+        monkeypatch.setattr(sys, "argv", [main.__module__, *map(str, words)])
+        return run_cli(main)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DatasetInfo]:
+    """A folder with data (44 images to train on) and `runs/street`."""
+    home = tmp_path_factory.mktemp("home")
+    info = read_dataset(generate(home / "scenes", train=44, val=4, size=SIZE, seed=3))
+    torch.manual_seed(0)
+    spec = {"variant": "b0", "attention": "linear", "classes": len(info.classes), "head": "cityscapes"}
+    dataset = {"name": info.name, "classes": list(info.classes), "ignore_index": info.ignore_index}
+    meta = CheckpointMeta(spec, dataset, {"size": list(SIZE), "resize": "stretch"})
+    weights = create_model("b0", len(info.classes)).state_dict()
+    save_checkpoint(home / "runs/street/train/best.safetensors", weights, meta)
+    return home, info
+
+
+@pytest.fixture
+def collected(home, call: Call, monkeypatch: pytest.MonkeyPatch) -> DatasetInfo:
+    """Inside the folder, with a calibration set."""
+    monkeypatch.chdir(home[0])
+    words = ("--checkpoint", "street", "--data", home[1].root, "--count", 32)
+    assert call(calibration, "collect", *words, "--out", "runs/street/calibration.json") == 0
+    return home[1]
+
+
+def test_inspect_makes_the_table_once_and_draws_it(collected, call: Call, capsys) -> None:
+    words = ("inspect", "--checkpoint", "street", "--data", collected.root, "--top", 4)
+    assert call(calibration, *words, "--picture", "risk.png", "--json", "risk.json") == 0
+    first = capsys.readouterr().out
+    assert "S/N dB" in first and "32 images -> runs/street/ranges.json" in first
+    found = json.loads(Path("risk.json").read_text())["tensors"]
+    assert found == sorted(found, key=lambda row: row["signal_to_noise_db"]) and len(found) > 100
+    assert cv2.imread("risk.png").shape[1] > 1000
+    before = Path("runs/street/ranges.json").stat().st_mtime_ns
+    assert call(calibration, *words) == 0 and "cached" in capsys.readouterr().out
+    assert Path("runs/street/ranges.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "litert"], "litert takes no plans"),
+        (["--target", "nothing"], "unknown target"),
+        (["--budget", "-1"], "--budget"),
+        (["--calibration", "none.json"], "no file none.json"),
+    ],
+)
+def test_wrong_use_of_search(collected, call: Call, capsys, words: list[str], message: str) -> None:
+    given = {"--target": "onnxruntime", **dict(zip(words[::2], words[1::2], strict=True))}
+    options = [word for pair in given.items() for word in pair]
+    assert call(calibration, "search", "--checkpoint", "street", "--data", collected.root, *options) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1 and message in error
+
+
+@pytest.mark.slow
+def test_a_search_writes_a_plan_that_builds_and_does_nothing_twice(collected, call: Call, capsys) -> None:
+    words = ("search", "--checkpoint", "street", "--target", "onnxruntime", "--data", collected.root)
+    words += ("--rounds", 1, "--frames", 2, "--threads", 1, "--budget", 100)
+    assert call(calibration, *words, "--json", "search.json", "--picture", "search.png") == 0
+    result = json.loads(Path("search.json").read_text())
+    rows = {row["name"]: row for row in result["rows"]}
+    assert rows["fp32"]["drop"] == pytest.approx(0) and rows["fp32"]["agreement"] > 0.999
+    everything = [row for name, row in rows.items() if name.startswith("all int8, ")]
+    assert len(everything) == 5
+    assert all(row["size_bytes"] < 0.6 * rows["fp32"]["size_bytes"] for row in everything)
+    assert 0.5 < everything[0]["int8_share"] < 1 and result["chosen"] in rows
+    used = {pair.image for pair in list_pairs(collected, "train")}
+    assert result["judged_on"].startswith(f"{len(used) - 32} of ")
+    built = _bundles()
+    assert len(built) > 20
+    assert call(calibration, *words) == 0
+    assert _bundles() == built, "what was tried is not built again"
+    plan = Path("runs/street/plan-onnxruntime.json")
+    out = ("--plan", plan, "--data", collected.root, "--out", "planned")
+    assert call(export, "build", "--checkpoint", "street", "--target", "onnxruntime", *out) == 0
+    precision = "int8" if json.loads(plan.read_text())["blocks"] else "fp32"
+    assert load_bundle(Path("planned")).manifest.target.precision == precision
+
+
+def _bundles() -> dict[str, int]:
+    """Bundle -> when it was written."""
+    found = Path("runs/street/search-onnxruntime").glob("*/bundle.json")
+    return {path.parent.name: path.stat().st_mtime_ns for path in found}
