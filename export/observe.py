@@ -37,11 +37,12 @@ def observe(model: onnx.ModelProto, inputs: Iterable[npt.NDArray[Any]]) -> dict[
     """
     nodes = convolutions(model)
     ends = {layer: (node.input[0], node.output[0]) for layer, node in nodes.items()}
-    names = list(dict.fromkeys(name for pair in ends.values() for name in pair))
+    feed = model.graph.input[0].name
+    names = list(dict.fromkeys(name for pair in ends.values() for name in pair if name != feed))
     found = {layer: Observed() for layer in nodes}
-    session, feed = _session(model, names), model.graph.input[0].name
+    session = _session(model, names)
     for array in inputs:
-        values = dict(zip(names, session.run(names, {feed: array}), strict=True))
+        values = {feed: array, **dict(zip(names, session.run(names, {feed: array}), strict=True))}
         for layer, (taken, made) in ends.items():
             found[layer].input.add(values[taken], f"the input of {layer}")
             found[layer].output.add(values[made], f"the output of {layer}")
@@ -53,7 +54,7 @@ def _session(model: onnx.ModelProto, names: list[str]) -> Any:
 
     shown = infer(model)
     known = {value.name: value for value in shown.graph.value_info}
-    outputs = {value.name for value in shown.graph.output} | {value.name for value in shown.graph.input}
+    outputs = {value.name for value in shown.graph.output}
     shown.graph.output.extend(known[name] for name in names if name not in outputs)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
