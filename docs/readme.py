@@ -1,4 +1,4 @@
-"""Writes the generated parts of README.md and docs/domains.md: tables (from reports/*.json) and the tree.
+"""Writes the generated parts of README.md and of the pages in docs/: tables (from reports/*.json) and the tree.
 
 Between `<!-- begin NAME -->` and `<!-- end NAME -->` the text belongs to this script, so that no figure in
 them can differ from a stored measurement. `python docs/readme.py --check` exits 1 where it would change
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import benchmark_tables  # beside this file
 import domain_tables
+import precision_tables
 import target_tables  # beside this file
 import training_table
 
@@ -90,7 +91,13 @@ DOMAIN_PARTS: dict[str, Callable[[], str]] = {
     "zoo": domain_tables.zoo,
 }
 APP_PARTS: dict[str, Callable[[], str]] = {"browser": benchmark_tables.browser}
-FILES = {README: PARTS, ROOT / "docs" / "app.md": APP_PARTS, ROOT / "docs" / "domains.md": DOMAIN_PARTS}
+PRECISION_PARTS: dict[str, Callable[[], str]] = {"searches": precision_tables.searches}
+FILES = {
+    README: PARTS,
+    ROOT / "docs" / "app.md": APP_PARTS,
+    ROOT / "docs" / "domains.md": DOMAIN_PARTS,
+    ROOT / "docs" / "precision.md": PRECISION_PARTS,
+}
 
 
 def rewritten(text: str, parts: dict[str, Callable[[], str]]) -> str:

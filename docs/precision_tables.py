@@ -1,0 +1,57 @@
+"""The tables of docs/precision.md: searches for the best precision (reports/search_*.json).
+
+Refuses to know how a figure was measured: the reports' own commands say that.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cells import Record, by, line  # beside this file
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = ("plan", "int8 MACs", "mIoU drop", "agreement", "MB", "time / fp32 (rounds)")
+
+
+def searches(root: Path = ROOT) -> str:
+    """One table a search: what was tried, the choice in bold; single blocks only by their worst."""
+    records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/search_*.json"))]
+    return "\n\n".join(map(_search, records)) if records else "No search stored yet."
+
+
+def _search(record: Record) -> str:
+    singles = [row for row in record["rows"] if row["name"].startswith("only ")]
+    kept = sorted(singles, key=lambda row: -row["drop"])[:3]
+    rows = [row for row in record["rows"] if row not in singles or row in kept]
+    picture = f"images/search_{record['model']}_{record['target']}.png"
+    drawn = [f"![points of mIoU lost over time, {record['target']}]({picture})", ""]
+    machine = record["machine"]["cpu_model"]
+    title = (
+        f"**{record['model']}, {record['target']}, {by(record['size'])}**, judged on {record['judged_on']}:"
+    )
+    return "\n".join(
+        [
+            title,
+            "",
+            *(drawn if (ROOT / "docs" / picture).is_file() else []),
+            line(*HEAD),
+            "|---" * len(HEAD) + "|",
+            *(line(*_cells(row, record["chosen"])) for row in rows),
+            "",
+            f"{record['chosen']}: {record['why']}. {machine}: `{record['command']}`",
+        ]
+    )
+
+
+def _cells(row: Record, chosen: str) -> tuple[str, ...]:
+    name = f"**{row['name']}**" if row["name"] == chosen else row["name"]
+    ratio = row["ratio"]
+    return (
+        name,
+        f"{row['int8_share']:.0%}",
+        f"{row['drop']:+.2f}",
+        f"{row['agreement']:.4f}",
+        f"{row['size_bytes'] / 1e6:.2f}",
+        f"{ratio[0]:.2f} ({ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else "-",
+    )
