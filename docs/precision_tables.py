@@ -27,12 +27,10 @@ def _search(record: Record) -> str:
     picture = f"images/search_{record['model']}_{record['target']}.png"
     drawn = [f"![points of mIoU lost over time, {record['target']}]({picture})", ""]
     machine = record["machine"]["cpu_model"]
-    title = (
-        f"**{record['model']}, {record['target']}, {by(record['size'])}**, judged on {record['judged_on']}:"
-    )
+    what = f"{record['model']}, {record['target']}, {by(record['size'])}"
     return "\n".join(
         [
-            title,
+            f"**{what}**, judged on {record['judged_on']}:",
             "",
             *(drawn if (ROOT / "docs" / picture).is_file() else []),
             line(*HEAD),

@@ -1,4 +1,4 @@
-"""Writes the generated parts of README.md and of the pages in docs/: tables (from reports/*.json) and the tree.
+"""Writes the generated parts of README.md and of pages in docs/: tables (from reports/*.json) and the tree.
 
 Between `<!-- begin NAME -->` and `<!-- end NAME -->` the text belongs to this script, so that no figure in
 them can differ from a stored measurement. `python docs/readme.py --check` exits 1 where it would change
