@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploy.errors import InputError
 from deploy.options import add_json, count, parse_size
-from export.clipping import METHODS
 
 if TYPE_CHECKING:
     from calibration.risk import Risk
@@ -31,9 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--size", type=parse_size, metavar="HxW", help="input size (default: the training's)")
     parser.add_argument("--table", type=Path, metavar="FILE", help="the table (default runs/RUN/ranges.json)")
-    parser.add_argument(
-        "--method", choices=sorted(METHODS), default="mse", help="of cutting off (default mse)"
-    )
+    parser.add_argument("--method", default="mse", help="of cutting off: see docs/precision.md (default mse)")
     parser.add_argument("--symmetric", action="store_true", help="ranges as TensorRT wants them")
     parser.add_argument(
         "--top", type=count, default=SHOWN, metavar="N", help=f"riskiest tensors shown (default {SHOWN})"
@@ -49,9 +47,12 @@ def run(args: argparse.Namespace) -> int:
     from calibration.risk import risks
     from deploy.files import atomic_write_bytes, write_json
     from export.calibration_images import find_calibration
+    from export.clipping import METHODS
     from export.find_table import find_table
     from export.source import read_source
 
+    if args.method not in METHODS:
+        raise InputError("--method", got=args.method, expected=", ".join(METHODS))
     source = read_source(args.checkpoint, args.size)
     images = find_calibration(args.calibration, args.data, source, "the calibration table")
     table, path, how = find_table(args.table, images, source, args.force)
