@@ -83,7 +83,7 @@ def test_a_network_that_is_not_the_manifests_is_refused(make_bundle: Any) -> Non
 def test_a_model_the_runtime_cannot_load_is_one_line(make_bundle: Any) -> None:
     bundle = make_bundle()
     bundle.path("model.onnx").write_bytes(b"rubbish")
-    with pytest.raises(InputError, match="cannot load|is not a usable ONNX file") as error:
+    with pytest.raises(InputError, match="is not a usable ONNX file") as error:
         Segmenter(bundle)
     assert "\n" not in str(error.value)
 
