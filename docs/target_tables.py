@@ -38,11 +38,16 @@ def _row(made: dict[str, Any]) -> str:
         made["precision"],
         made["proof"].replace("|", "/"),
         _figure(made["agreement"], ".5f"),
-        _figure(made["miou_drop_points"], "+.2f"),
+        _points(made["miou_drop_points"]),
         _figure(made["size_bytes"] and made["size_bytes"] / 1e6, ".2f"),
         _figure(made["latency_ms"], ".1f"),
     ]
     return line(*cells)
+
+
+def _points(value: float | None) -> str:
+    """Two digits with a sign, and no sign before what rounds to zero."""
+    return "-" if value is None else format(round(value, 2) + 0.0, "+.2f")
 
 
 def _figure(value: float | None, form: str) -> str:

@@ -135,11 +135,16 @@ def _cells(row: Row) -> list[str]:
     figures = [
         _figure(row.agreement, ".5f"),
         _figure(row.miou, ".4f"),
-        _figure(row.miou_drop_points, "+.2f"),
+        _points(row.miou_drop_points),
         _figure(row.size_bytes and row.size_bytes / 1e6, ".2f"),
         _figure(row.latency_ms, ".1f"),
     ]
     return [row.target, row.precision, row.proof, *figures, row.how]
+
+
+def _points(value: float | None) -> str:
+    """Two digits with a sign, and no sign before what rounds to zero."""
+    return "-" if value is None else format(round(value, 2) + 0.0, "+.2f")
 
 
 def _figure(value: float | None, form: str) -> str:
