@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import json
 import math
 import types
@@ -83,6 +84,12 @@ def encode(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def digest(value: Any) -> str:
+    """Hex SHA-256 over a dataclass instance's fields but `key`, which holds it."""
+    content = {name: item for name, item in encode(value).items() if name != "key"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @functools.cache

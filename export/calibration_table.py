@@ -7,7 +7,6 @@ Refuses to know how it is used.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_text
-from deploy.schema import decode, encode, read_json
+from deploy.schema import decode, digest, encode, read_json
 from export.histogram import BINS, Histogram
 from export.observe import Observed
 
@@ -103,12 +102,7 @@ class CalibrationTable:
             for name, ends in seen.items()
         }
         table = cls(calibration_key, checkpoint_sha256, layers)
-        return replace(table, key=table.digest())
-
-    def digest(self) -> str:
-        """What `key` must be."""
-        content = {name: value for name, value in encode(self).items() if name != "key"}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return replace(table, key=digest(table))
 
     def observed(self) -> dict[str, Observed]:
         """The layers as histograms again.
@@ -142,7 +136,7 @@ def load_table(path: Path, calibration_key: str, checkpoint_sha256: str) -> Cali
         raise InputError(f"{path}: schema_version", repr(version), SCHEMA_VERSION, fix)
     table = decode(CalibrationTable, value, str(path))
     for what, found, expected in (
-        ("content", table.digest(), table.key),
+        ("content", digest(table), table.key),
         ("calibration set", table.calibration_key, calibration_key),
         ("checkpoint", table.checkpoint_sha256, checkpoint_sha256),
     ):

@@ -9,15 +9,13 @@ know how the images were chosen (`calibration/sampling.py`) and what reads them.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.errors import InputError
 from deploy.files import write_json
 from deploy.manifest import check_relative_path
-from deploy.schema import decode, encode, read_json
+from deploy.schema import decode, digest, encode, read_json
 
 SCHEMA_VERSION = 1
 MIN_IMAGES = 32  # ranges from fewer images clip what the others show
@@ -65,17 +63,12 @@ class CalibrationSet:
 
     def sealed(self) -> CalibrationSet:
         """The same set with its key."""
-        return dataclasses.replace(self, key=self.digest())
-
-    def digest(self) -> str:
-        """What `key` must be."""
-        content = {name: value for name, value in encode(self).items() if name != "key"}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return dataclasses.replace(self, key=digest(self))
 
 
 def save_calibration_set(path: Path | str, images: CalibrationSet) -> None:
     """Write a sealed set as JSON; "-" is stdout."""
-    assert images.key == images.digest(), "seal the set first"
+    assert images.key == digest(images), "seal the set first"
     write_json(path, encode(images))
 
 
@@ -91,7 +84,7 @@ def load_calibration_set(path: Path) -> CalibrationSet:
     if version != SCHEMA_VERSION:
         raise InputError(f"{path}: schema_version", got=repr(version), expected=SCHEMA_VERSION)
     images = decode(CalibrationSet, value, str(path))
-    if images.key != images.digest():
+    if images.key != digest(images):
         raise InputError(
             f"{path} was changed after it was collected", fix="run: python -m calibration collect"
         )

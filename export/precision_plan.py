@@ -6,14 +6,12 @@ target and one calibration set. Refuses to know how it was found and what a targ
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.errors import InputError
 from deploy.files import write_json
-from deploy.schema import decode, encode, read_json
+from deploy.schema import decode, digest, encode, read_json
 from export.clipping import METHODS
 from export.layers import block_of
 
@@ -47,12 +45,7 @@ class PrecisionPlan:
 
     def sealed(self) -> PrecisionPlan:
         """The same plan with its key."""
-        return replace(self, key=self.digest())
-
-    def digest(self) -> str:
-        """What `key` must be."""
-        content = {name: value for name, value in encode(self).items() if name != "key"}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return replace(self, key=digest(self))
 
     @property
     def precision(self) -> str:
@@ -66,7 +59,7 @@ class PrecisionPlan:
 
 def save_plan(path: Path | str, plan: PrecisionPlan) -> None:
     """Write a sealed plan as JSON; "-" is stdout."""
-    assert plan.key == plan.digest(), "seal the plan first"
+    assert plan.key == digest(plan), "seal the plan first"
     write_json(path, encode(plan))
 
 
@@ -83,7 +76,7 @@ def load_plan(path: Path, target: str, checkpoint_sha256: str, size: tuple[int, 
     if version != SCHEMA_VERSION:
         raise InputError(f"{path}: schema_version", repr(version), SCHEMA_VERSION, fix)
     plan = decode(PrecisionPlan, value, str(path))
-    if plan.key != plan.digest():
+    if plan.key != digest(plan):
         raise InputError(f"{path} was changed after it was written", fix=fix)
     for what, found, expected in (
         ("target", plan.target, target),
