@@ -5,15 +5,12 @@ A shared machine drifts, so only ratios within one round count. Refuses to know 
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.errors import InputError
+from deploy.turns import measured
 
 WARMUP = 5
 Rounds = dict[str, list[float]]  # name -> p50 in ms, round by round
@@ -30,7 +27,7 @@ class Effort:
 
     def words(self) -> list[str]:
         """As arguments of `deploy bench`."""
-        words = ["--frames", str(self.frames), "--warmup", str(WARMUP), "--json", "-"]
+        words = ["--frames", str(self.frames), "--warmup", str(WARMUP)]
         words += ["--threads", str(self.threads)] if self.threads else []
         return words + (["--device", self.device] if self.device else [])
 
@@ -66,9 +63,4 @@ def _spread(taken: Sequence[float], baseline: Sequence[float]) -> tuple[float, f
 
 
 def _p50(bundle: Path, effort: Effort) -> float:
-    command = [sys.executable, "-m", "deploy", "bench", str(bundle), *effort.words()]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no output"]
-        raise InputError(f"{bundle} cannot be measured", got=lines[-1].removeprefix("error: "))
-    return float(json.loads(done.stdout)["latency_ms"]["p50"])
+    return measured(bundle, effort.words()).latency_ms.p50

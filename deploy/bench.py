@@ -1,5 +1,6 @@
 """`bench BUNDLE`: speed, memory and accuracy of a bundle on this machine, as text and as one JSON file.
 
+Several bundles are measured in turns, each round in fresh processes, and compared (`deploy/turns.py`).
 An ONNX file in the bundle's place is timed only (`deploy/brought.py`).
 Refuses to know how they are measured (`deploy/harness.py`).
 """
@@ -21,10 +22,16 @@ from deploy.options import add_bundle, add_data, add_device, add_json, count, du
 if TYPE_CHECKING:
     from deploy.measurement import Measurement
 
+ROUNDS = 3
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `bench`."""
     add_bundle(parser)
+    parser.add_argument(
+        "rivals", type=Path, nargs="*", metavar="BUNDLE", help="more of them: measured in turns and compared"
+    )
+    parser.add_argument("--rounds", type=count, metavar="N", help=f"of several bundles (default: {ROUNDS})")
     add_data(parser)
     parser.add_argument(
         "--frames", type=count, default=100, metavar="N", help="time at least N (default: 100)"
@@ -56,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         InputError: what cannot be measured; of several devices, after the others' results are written.
     """
+    if args.rivals or args.rounds:
+        return _compare(args)
     if not args.device and args.attach:
         raise InputError("--attach", got="no device", expected="--device URI")
     if args.json and len(args.device or ()) > 1:
@@ -74,6 +83,33 @@ def run(args: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
     if errors:
         raise errors[0]
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    """Several bundles in turns; each one's median round is kept.
+
+    Raises:
+        InputError: options for one bundle alone, or a bundle that cannot be measured.
+    """
+    from deploy.measurement import keep_measurement
+    from deploy.turns import compared, middle, take_turns
+
+    for option in ("device", "json", "sustained", "offline", "domain"):
+        if getattr(args, option):
+            fix = "--keep DIR writes a file for each" if option == "json" else None
+            raise InputError(f"--{option} with several bundles or --rounds", fix=fix)
+    words = ["--frames", str(args.frames), "--warmup", str(args.warmup), "--split", args.split]
+    words += [
+        word
+        for name in ("threads", "data", "provider")
+        if (value := getattr(args, name))
+        for word in (f"--{name}", str(value))
+    ]
+    found = take_turns([args.bundle, *args.rivals], words, args.rounds or ROUNDS)
+    print("\n".join(compared(found)), flush=True)
+    for rounds in found.values() if args.keep else ():
+        print(f"kept         {keep_measurement(args.keep, middle(rounds))}", file=sys.stderr)
     return 0
 
 

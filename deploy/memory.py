@@ -31,17 +31,23 @@ def peak_memory(bundle: Bundle, threads: int, data: Path | None, split: str) -> 
     command += ["--data", str(data), "--split", split] if data else []
     command += ["--domain", bundle.domain] if bundle.domain else []
     command += ["--options", json.dumps(bundle.manifest.target.options)]
-    package = str(Path(str(deploy.__file__)).parent.parent)
-    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        done = subprocess.run(
+            command, env=child_environment(), capture_output=True, text=True, timeout=_TIMEOUT_S
+        )
         return int(json.loads(done.stdout)["peak_memory_bytes"]), None
     except subprocess.TimeoutExpired:
         return None, f"the child process took longer than {_TIMEOUT_S} s"
     except (OSError, ValueError, KeyError, TypeError):
         lines = done.stderr.strip().splitlines() if "done" in locals() else []
         return None, f"the child process failed: {lines[-1] if lines else 'no output'}"[:500]
+
+
+def child_environment() -> dict[str, str]:
+    """For a child `python -m deploy`: it finds this very package, in a folder or in one file."""
+    package = str(Path(str(deploy.__file__)).parent.parent)
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

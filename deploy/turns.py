@@ -1,0 +1,64 @@
+"""Rival bundles measured in turns: every round gives each of them a fresh process, so that they share a
+drifting machine fairly and never one process; only ratios within a round are compared.
+
+Refuses to know what is measured (`deploy/bench.py`), and to compare across runs (`deploy/compare.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from deploy.errors import InputError
+from deploy.measurement import Measurement, measurement_from_json
+from deploy.memory import child_environment
+from deploy.progress import track
+
+Rounds = dict[str, list[Measurement]]
+
+
+def measured(bundle: Path, words: Sequence[str]) -> Measurement:
+    """`deploy bench BUNDLE` with these options, in a process of its own.
+
+    Raises:
+        InputError: it failed; its own line is passed on.
+    """
+    command = [sys.executable, "-m", "deploy", "bench", str(bundle), *words, "--json", "-"]
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["no output"]
+        raise InputError(f"{bundle} cannot be measured", got=lines[-1].removeprefix("error: "))
+    return measurement_from_json(json.loads(done.stdout), str(bundle))
+
+
+def take_turns(bundles: Sequence[Path], words: Sequence[str], rounds: int) -> Rounds:
+    """Bundle -> its measurements, round by round.
+
+    Raises:
+        InputError: as `measured`.
+    """
+    found: Rounds = {str(bundle): [] for bundle in bundles}
+    for turn in track(range(rounds * len(bundles)), "bench"):
+        bundle = bundles[turn % len(bundles)]
+        found[str(bundle)].append(measured(bundle, words))
+    return found
+
+
+def middle(rounds: Sequence[Measurement]) -> Measurement:
+    """The one with the median latency (of an even number the upper of the middle two)."""
+    return sorted(rounds, key=lambda found: found.latency_ms.p50)[len(rounds) // 2]
+
+
+def compared(found: Mapping[str, Sequence[Measurement]]) -> Iterator[str]:
+    """Lines of a table: latency against the first bundle's, as median (smallest..largest) over the rounds."""
+    first = [one.latency_ms.p50 for one in next(iter(found.values()))]
+    for name, rounds in found.items():
+        ratios = [one.latency_ms.p50 / other for one, other in zip(rounds, first, strict=True)]
+        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
+        best = middle(rounds)
+        miou = "-" if best.miou is None else f"{best.miou:.4f}"
+        yield f"{best.latency_ms.p50:8.2f} ms   {spread:>18} of the first   mIoU {miou}   {name}"
