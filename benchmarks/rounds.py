@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import turns
+
 ROOT = Path(__file__).resolve().parent.parent
 Figures = dict[str, float]
 
@@ -69,5 +71,5 @@ def medians(rounds: Sequence[Figures]) -> Figures:
 
 def ratios(baseline: Sequence[Figures], rival: Sequence[Figures], key: str) -> Figures:
     """baseline / rival of one figure, round by round: its median, smallest and largest value."""
-    pairs = [a[key] / b[key] for a, b in zip(baseline, rival, strict=True)]
-    return {"median": statistics.median(pairs), "min": min(pairs), "max": max(pairs)}
+    figures = turns.ratios([a[key] for a in baseline], [b[key] for b in rival])
+    return dict(zip(("median", "min", "max"), figures, strict=True))

@@ -5,10 +5,11 @@ Refuses to know where the histograms are from.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from calibration.risk import Risk
 from export.layers import short_name
@@ -17,10 +18,11 @@ COLUMNS = 3
 BARS = 128
 
 
-def draw(found: Sequence[Risk]) -> bytes:
-    """PNG bytes, one panel a tensor."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def draw(found: Sequence[Risk], path: Path) -> None:
+    """A PNG, one panel a tensor."""
     from matplotlib.figure import Figure
+
+    from pipeline.picture import save_figure
 
     rows = max(1, -(-len(found) // COLUMNS))
     figure = Figure(figsize=(4.6 * COLUMNS, 2.5 * rows), layout="constrained")
@@ -35,14 +37,10 @@ def draw(found: Sequence[Risk]) -> bytes:
         axes.set_title(f"{risk.end} of {short_name(risk.layer)}\n{what}", fontsize=8)
     for axes in figure.axes[len(found) :]:
         axes.set_axis_off()
-    picture = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    return picture.getvalue()
+    save_figure(figure, path)
 
 
-def _bars(
-    risk: Risk,
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def _bars(risk: Risk) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Edges and heights between the extremes."""
     centres, counts = risk.found.centres, risk.found.counts
     heights, edges = np.histogram(

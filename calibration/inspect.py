@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Read or make the table, and print the riskiest tensors."""
     from calibration.histograms import draw
     from calibration.risk import risks
-    from deploy.files import atomic_write_bytes, write_json
+    from deploy.files import write_json
     from export.calibration_images import find_calibration
     from export.clipping import METHODS
     from export.find_table import find_table
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     table, path, how = find_table(args.table, images, source, args.force)
     found = risks(table.observed(), args.method, args.symmetric)
     if args.picture:
-        atomic_write_bytes(args.picture, draw(found[: args.top]))
+        draw(found[: args.top], args.picture)
     if args.json:
         rows = [{k: v for k, v in vars(risk).items() if k != "found"} for risk in found]
         write_json(args.json, {"table": str(path), "method": args.method, "tensors": rows})

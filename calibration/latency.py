@@ -5,12 +5,11 @@ A shared machine drifts, so only ratios within one round count. Refuses to know 
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.turns import measured
+from deploy.turns import measured, ratios
 
 WARMUP = 5
 Rounds = dict[str, list[float]]  # name -> p50 in ms, round by round
@@ -52,14 +51,9 @@ def take_turns(
     return rounds
 
 
-def ratios(rounds: Rounds, baseline: str) -> dict[str, tuple[float, float, float]]:
+def ratios_to(rounds: Rounds, baseline: str) -> dict[str, tuple[float, float, float]]:
     """Latency as a multiple of the baseline's, within each round: (median, smallest, largest)."""
-    return {name: _spread(taken, rounds[baseline]) for name, taken in rounds.items()}
-
-
-def _spread(taken: Sequence[float], baseline: Sequence[float]) -> tuple[float, float, float]:
-    pairs = [mine / other for mine, other in zip(taken, baseline, strict=True)]
-    return statistics.median(pairs), min(pairs), max(pairs)
+    return {name: ratios(taken, rounds[baseline]) for name, taken in rounds.items()}
 
 
 def _p50(bundle: Path, effort: Effort) -> float:

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from calibration.choice import choose
     from calibration.search_picture import draw
     from calibration.trials import open_trials
-    from deploy.files import atomic_write_bytes, write_json
+    from deploy.files import write_json
     from export.precision_plan import save_plan
 
     if not 0 <= args.budget <= 100:
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     rows = tried(trials)
     chosen, why = choose(rows, args.budget)
     out = args.out or trials.folder.parent / f"plan-{args.target}.json"
-    save_plan(out, trials.plan(chosen.method, chosen.blocks))
+    save_plan(out, trials.plan(chosen.method, chosen.blocks, args.budget))
     if args.picture:
-        atomic_write_bytes(args.picture, draw(rows, chosen, args.budget))
+        draw(rows, chosen, args.budget, args.picture)
     if args.json:
         write_json(
             args.json,
@@ -101,7 +101,7 @@ def tried(trials: Trials) -> list[Row]:
     sensitivity = {next(iter(row.blocks)): row for row in measured if row.name in singles}
     plans = proposals.together(sensitivity, trials.blocks)
     joint = [trials.row(name, best, plan) for name, plan in plans.items()]
-    return trials.with_latency([base, *every, *singles.values(), *joint])
+    return [*measured, *trials.with_latency([base, *joint])[1:]]
 
 
 def _record(args: argparse.Namespace, trials: Trials) -> dict[str, Any]:

@@ -5,17 +5,18 @@ Refuses to know what was measured where.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from pathlib import Path
 
 from calibration.choice import Row, pareto
 from export.layers import short_name
 
 
-def draw(rows: Sequence[Row], chosen: Row, budget: float) -> bytes:
-    """PNG bytes; without latencies the horizontal axis is the share of multiplications in int8."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def draw(rows: Sequence[Row], chosen: Row, budget: float, path: Path) -> None:
+    """A PNG; without latencies the horizontal axis is the share of multiplications in int8."""
     from matplotlib.figure import Figure
+
+    from pipeline.picture import save_figure
 
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots()
@@ -39,9 +40,7 @@ def draw(rows: Sequence[Row], chosen: Row, budget: float) -> bytes:
     axes.axhline(budget, color="#d62728", linewidth=0.8, linestyle=":")
     axes.set_xlabel("time as a multiple of fp32's" if timed else "share of multiplications in int8")
     axes.set_ylabel("points of mIoU lost (held-out images)")
-    picture = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    return picture.getvalue()
+    save_figure(figure, path)
 
 
 def _x(row: Row, timed: bool) -> float:

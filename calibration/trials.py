@@ -7,6 +7,8 @@ know which plans are worth trying.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -19,7 +21,6 @@ from calibration.choice import Row
 from calibration.heldout import held_out
 from deploy.bundle import write_bundle
 from deploy.device import this_machine
-from deploy.errors import InputError
 from deploy.files import write_json
 from deploy.schema import decode, read_json
 from export.assemble import ask as ask_reference
@@ -28,13 +29,13 @@ from export.calibration_images import CalibrationImages, find_calibration
 from export.calibration_table import CalibrationTable
 from export.clipping import METHODS
 from export.find_table import checkpoint_graph, find_table
-from export.layers import block_of, convolutions, groups, multiplications
+from export.layers import blocks, convolutions, groups, multiplications
 from export.order import Order
 from export.package import tool_versions
 from export.parity import Answer
 from export.precision_plan import PrecisionPlan
 from export.source import Source, read_source
-from export.targets import ask, entries, find
+from export.targets import ask, find, require_plans
 from pipeline.artifact import run_folder
 
 
@@ -52,7 +53,6 @@ class Trials:
     order: Order
     images: CalibrationImages
     table: CalibrationTable
-    budget: float
     blocks: dict[str, float]
     methods: tuple[str | None, ...]
     folder: Path
@@ -64,8 +64,8 @@ class Trials:
         """The checkpoint's to the held-out images."""
         return ask_reference(self.order)
 
-    def plan(self, method: str | None, chosen: dict[str, str]) -> PrecisionPlan:
-        """A sealed plan; `method` None: the target's own."""
+    def plan(self, method: str | None, chosen: dict[str, str], budget: float = 0.0) -> PrecisionPlan:
+        """A sealed plan; `method` None: the target's own. `budget`: 0 in trials, which no budget changes."""
         source, rule = self.order.source, self.order.source.preprocess
         return PrecisionPlan(
             self.order.target.NAME,
@@ -75,7 +75,7 @@ class Trials:
             method or "min-max",
             self.order.precision,
             chosen,
-            self.budget,
+            budget,
         ).sealed()
 
     def row(self, name: str, method: str | None, chosen: dict[str, str]) -> Row:
@@ -105,12 +105,12 @@ class Trials:
         """The rows with latency against the first; unchanged where the artifact does not run here."""
         if self.order.target.PROOF != "executed" and not self.effort.device:
             return list(rows)
-        keys = {row.name: self.plan(row.method, row.blocks).key for row in rows}
-        path = self.folder / "latency.json"
+        bundles = {row.name: self._bundle(self.plan(row.method, row.blocks).key) for row in rows}
+        what = json.dumps([self.effort.words(), {name: path.name for name, path in bundles.items()}])
+        path = self.folder / f"latency-{hashlib.sha256(what.encode()).hexdigest()[:12]}.json"
         known = read_json(path) if path.is_file() else {}
-        bundles = {name: self._bundle(key) for name, key in keys.items()}
         taken = latency.take_turns(bundles, self.effort, known, lambda rounds: write_json(path, rounds))
-        found = latency.ratios(taken, rows[0].name)
+        found = latency.ratios_to(taken, rows[0].name)
         return [replace(row, ratio=found[row.name]) for row in rows]
 
     def described(self) -> dict[str, Any]:
@@ -146,9 +146,7 @@ def open_trials(args: argparse.Namespace) -> Trials:
     source = read_source(args.checkpoint, args.size)
     precision = "fp16" if args.target == "tensorrt" else "fp32"
     target = find(args.target, precision)
-    if not target.SUPPORT.plans:
-        able = [name for name, entry in entries().items() if entry.target and entry.target.SUPPORT.plans]
-        raise InputError(f"{args.target} takes no plans", expected=f"one of {', '.join(able)}")
+    require_plans(target)
     images = find_calibration(args.calibration, args.data, source, "int8")
     table, _, _ = find_table(None, images, source)
     order = Order(
@@ -165,7 +163,7 @@ def open_trials(args: argparse.Namespace) -> Trials:
     effort = latency.Effort(args.rounds, args.frames, args.threads, args.device)
     methods = tuple(METHODS) if target.SUPPORT.ranges else (None,)
     work = _work(source, not target.SUPPORT.grouped)
-    return Trials(order, images, table, args.budget, work, methods, folder, effort, done)
+    return Trials(order, images, table, work, methods, folder, effort, done)
 
 
 def _work(source: Source, dense: bool) -> dict[str, float]:
@@ -173,8 +171,6 @@ def _work(source: Source, dense: bool) -> dict[str, float]:
     with TemporaryDirectory(prefix="edgeseg-") as folder:
         graph, _ = checkpoint_graph(source, Path(folder))
     every = multiplications(graph)
-    total, shares = sum(every.values()), dict[str, float]()
-    for layer, node in convolutions(graph).items():
-        if not dense or groups(node) == 1:
-            shares[block_of(layer)] = shares.get(block_of(layer), 0.0) + every[layer] / total
-    return shares
+    able = [layer for layer, node in convolutions(graph).items() if not dense or groups(node) == 1]
+    total = sum(every.values())
+    return {block: sum(every[layer] for layer in layers) / total for block, layers in blocks(able).items()}

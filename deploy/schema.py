@@ -73,6 +73,21 @@ def decode(cls: type[T], value: Any, where: str) -> T:
     return cls(**{key: _value(hints[key], item, f"{where}.{key}") for key, item in value.items()})
 
 
+def read_versioned(
+    cls: type[T], path: Path, version: int, fix: str | None = None, limit: int = JSON_LIMIT
+) -> T:
+    """Read a JSON file of this `schema_version` as the dataclass `cls`; `fix`: where it is of another.
+
+    Raises:
+        InputError: as `read_json` and `decode`, or another version.
+    """
+    value = read_json(path, limit)
+    found = value.get("schema_version") if isinstance(value, dict) else None
+    if found != version:
+        raise InputError(f"{path}: schema_version", repr(found), version, fix)
+    return decode(cls, value, str(path))
+
+
 def encode(value: Any) -> Any:
     """Plain JSON values of a dataclass instance (tuples become lists); nan and inf become None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -53,12 +53,18 @@ def middle(rounds: Sequence[Measurement]) -> Measurement:
     return sorted(rounds, key=lambda found: found.latency_ms.p50)[len(rounds) // 2]
 
 
+def ratios(taken: Sequence[float], baseline: Sequence[float]) -> tuple[float, float, float]:
+    """Figures as multiples of a baseline's, round by round: (median, smallest, largest)."""
+    pairs = [mine / other for mine, other in zip(taken, baseline, strict=True)]
+    return statistics.median(pairs), min(pairs), max(pairs)
+
+
 def compared(found: Mapping[str, Sequence[Measurement]]) -> Iterator[str]:
     """Lines of a table: latency against the first bundle's, as median (smallest..largest) over the rounds."""
     first = [one.latency_ms.p50 for one in next(iter(found.values()))]
     for name, rounds in found.items():
-        ratios = [one.latency_ms.p50 / other for one, other in zip(rounds, first, strict=True)]
-        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
+        median, least, most = ratios([one.latency_ms.p50 for one in rounds], first)
+        spread = f"{median:.2f} ({least:.2f}..{most:.2f})"
         best = middle(rounds)
         miou = "-" if best.miou is None else f"{best.miou:.4f}"
         yield f"{best.latency_ms.p50:8.2f} ms   {spread:>18} of the first   mIoU {miou}   {name}"

@@ -90,7 +90,7 @@ def attempt(
     manifest = package.with_calibration(manifest, order.calibration)
     files = _build(order, net, manifest, scratch)
     artifact = write_bundle(scratch / "candidate", manifest, files)
-    answers = answers or ask(order)
+    answers = answers or ask(order, model)
     cut = _cut(order, net, manifest, files, scratch)
     result = parity.compare(artifact, cut, answers, order.pictures, opener(order.target))
     shown = package.DOMAIN_IMAGES if order.pack and order.pack.base else package.GOLDEN_IMAGES
@@ -104,12 +104,14 @@ def attempt(
     return Attempt(complete, contents, result)
 
 
-def ask(order: Order) -> dict[str, parity.Answer]:
-    """The reference's answers: the checkpoint's in PyTorch, or the given file's own."""
+def ask(order: Order, model: EfficientViTSeg | None = None) -> dict[str, parity.Answer]:
+    """The reference's answers: the checkpoint's in PyTorch (`model`, if it is loaded already), or the given
+    file's own."""
     rule = order.source.preprocess
     if order.given:
         return ask_given(order.given, rule, order.pictures)
-    model, _ = load_checkpoint(order.source.path)
+    if model is None:
+        model, _ = load_checkpoint(order.source.path)
     return parity.ask_checkpoint(model, rule, order.final, order.pictures)
 
 

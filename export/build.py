@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from deploy.errors import InputError
 from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from deploy.options import add_json, count, parse_size
-from export.targets import Shape, Target, ask, entries, find
+from export.targets import Shape, Target, ask, entries, find, require_plans
 
 if TYPE_CHECKING:
     from export.given import GivenNetwork
@@ -116,9 +116,7 @@ def run(args: argparse.Namespace) -> int:
     require_replaceable(out)
     with ExitStack() as stack:
         pictures = stack.enter_context(open_pictures(args, source))
-        order = order_of(args, source, pictures, given)
-        if plan and plan.blocks:
-            order = replace(order, plan=plan)
+        order = order_of(args, source, pictures, given, plan)
         domains = domain_orders(args, order, stack)
         stage = record.stage_of(order, domains)
         bundle, how = (None, "built") if args.force else record.look_up(out, stage)
@@ -149,9 +147,13 @@ def open_source(args: argparse.Namespace) -> tuple[Source, GivenNetwork | None]:
 
 
 def order_of(
-    args: argparse.Namespace, source: Source, pictures: Pictures, given: GivenNetwork | None
+    args: argparse.Namespace,
+    source: Source,
+    pictures: Pictures,
+    given: GivenNetwork | None,
+    plan: PrecisionPlan | None = None,
 ) -> Order:
-    """The order that a command line gives.
+    """The order that a command line gives; a plan without a block in int8 is none.
 
     Raises:
         InputError: an unknown or unavailable target, an option it does not support, no calibration images.
@@ -167,9 +169,11 @@ def order_of(
     calibration = None
     if args.precision in target.SUPPORT.calibrated:
         calibration = find_calibration(args.calibration, args.data, source, args.precision)
+    plan = plan if plan and plan.blocks else None
     return Order(
-        source, target, args.precision, shape, args.final, pictures, calibration, given, labelled=args.eval
-    )
+        source, target, args.precision, shape, args.final, pictures, calibration, given,
+        labelled=args.eval, plan=plan,
+    )  # fmt: skip
 
 
 def find_plan(args: argparse.Namespace, source: Source) -> PrecisionPlan | None:
@@ -182,10 +186,9 @@ def find_plan(args: argparse.Namespace, source: Source) -> PrecisionPlan | None:
 
     plan = None
     if args.plan:
-        if args.onnx or not find(args.target, "fp32").SUPPORT.plans:
-            able = [name for name, entry in entries().items() if entry.target and entry.target.SUPPORT.plans]
-            got = f"--onnx for {args.target}" if args.onnx else args.target
-            raise InputError("--plan", got, f"a checkpoint for {', '.join(able)}")
+        if args.onnx:
+            raise InputError("--plan", got="--onnx", expected="--checkpoint")
+        require_plans(find(args.target, "fp32"))
         plan = load_plan(args.plan, args.target, source.sha256, source.preprocess.size)
         if args.precision not in (None, plan.precision):
             raise InputError(f"{args.plan} is for another --precision", args.precision, plan.precision)
@@ -195,9 +198,7 @@ def find_plan(args: argparse.Namespace, source: Source) -> PrecisionPlan | None:
 
 def require_packs(args: argparse.Namespace) -> None:
     """Raise InputError where domains are asked for and cannot be packed."""
-    if args.domain and (
-        args.onnx or not find(args.target, "fp32").SUPPORT.packs or args.precision not in (None, "fp32")
-    ):
+    if args.domain and (args.onnx or not find(args.target, "fp32").SUPPORT.packs or args.precision != "fp32"):
         fix = f"build each domain by itself: --checkpoint {args.domain[0][1]}"
         got = f"--target {args.target} --precision {args.precision}{' --onnx' if args.onnx else ''}"
         raise InputError("--domain", got, "--target onnxruntime in fp32, and a checkpoint", fix)

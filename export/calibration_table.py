@@ -16,7 +16,7 @@ import numpy as np
 
 from deploy.errors import InputError
 from deploy.files import atomic_write_text
-from deploy.schema import decode, digest, encode, read_json
+from deploy.schema import digest, encode, read_versioned
 from export.histogram import BINS, Histogram
 from export.observe import Observed
 
@@ -130,11 +130,7 @@ def load_table(path: Path, calibration_key: str, checkpoint_sha256: str) -> Cali
         InputError: unreadable, changed since it was written, or of another set or checkpoint.
     """
     fix = "run: python -m calibration inspect"
-    value = read_json(path, _MAX_BYTES)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(f"{path}: schema_version", repr(version), SCHEMA_VERSION, fix)
-    table = decode(CalibrationTable, value, str(path))
+    table = read_versioned(CalibrationTable, path, SCHEMA_VERSION, fix, _MAX_BYTES)
     for what, found, expected in (
         ("content", digest(table), table.key),
         ("calibration set", table.calibration_key, calibration_key),

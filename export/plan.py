@@ -15,7 +15,7 @@ from pathlib import Path
 from deploy.errors import InputError
 from deploy.files import write_json
 from deploy.manifest import check_relative_path
-from deploy.schema import decode, digest, encode, read_json
+from deploy.schema import digest, encode, read_versioned
 
 SCHEMA_VERSION = 1
 MIN_IMAGES = 32  # ranges from fewer images clip what the others show
@@ -79,11 +79,7 @@ def load_calibration_set(path: Path) -> CalibrationSet:
         InputError: unreadable, another version, an unknown key, a key that does not fit the content, fewer
             than 32 images, an image twice, or a path that leaves the labelled folder.
     """
-    value = read_json(path)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(f"{path}: schema_version", got=repr(version), expected=SCHEMA_VERSION)
-    images = decode(CalibrationSet, value, str(path))
+    images = read_versioned(CalibrationSet, path, SCHEMA_VERSION)
     if images.key != digest(images):
         raise InputError(
             f"{path} was changed after it was collected", fix="run: python -m calibration collect"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deploy.errors import InputError
 from deploy.files import write_json
-from deploy.schema import decode, digest, encode, read_json
+from deploy.schema import digest, encode, read_versioned
 from export.clipping import METHODS
 from export.layers import block_of
 
@@ -71,11 +71,7 @@ def load_plan(path: Path, target: str, checkpoint_sha256: str, size: tuple[int, 
             method or precision that does not exist.
     """
     fix = "run: python -m calibration search"
-    value = read_json(path)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(f"{path}: schema_version", repr(version), SCHEMA_VERSION, fix)
-    plan = decode(PrecisionPlan, value, str(path))
+    plan = read_versioned(PrecisionPlan, path, SCHEMA_VERSION, fix)
     if plan.key != digest(plan):
         raise InputError(f"{path} was changed after it was written", fix=fix)
     for what, found, expected in (

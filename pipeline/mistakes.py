@@ -14,7 +14,7 @@ import numpy.typing as npt
 from deploy.labels import DatasetInfo
 from pipeline.accuracy import Evaluation, Timed
 from pipeline.datasets.folder import LabelledFolder
-from pipeline.picture import draw_sheet
+from pipeline.picture import draw_sheet, save_figure
 
 CONFUSION, WORST = "confusion.png", "worst.png"
 _MOST_NUMBERS = 24  # more classes than this: colours only
@@ -52,4 +52,4 @@ def draw_confusion(matrix: npt.NDArray[np.int64], info: DatasetInfo, path: Path)
             if value >= 0.5:
                 colour = "white" if value > 55 else "black"
                 axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=7)
-    figure.savefig(path, dpi=100, metadata={"Software": None})
+    save_figure(figure, path)

@@ -5,8 +5,10 @@ Refuses to know models; what it draws is handed to it. Curves by matplotlib, imp
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -17,6 +19,9 @@ from deploy.labels import DatasetInfo
 from deploy.manifest import ClassInfo
 from deploy.postprocess import Labels, overlay
 from deploy.preprocess import Image, resize_image
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CELL_HEIGHT, GAP, BAR = 192, 6, 26
 Row = tuple[Image, Labels, Labels]  # image, truth, prediction
@@ -44,7 +49,7 @@ def draw_curves(rows: Sequence[dict[str, float]], path: Path) -> None:
     miou_axes.set(xlabel="optimizer step", ylabel="mIoU on val", ylim=(0, 1))
     for axes in (loss_axes, miou_axes):
         axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=100, metadata={"Software": None})
+    save_figure(figure, path)
 
 
 def draw_sheet(rows: Sequence[Row], info: DatasetInfo, path: Path) -> None:
@@ -64,6 +69,13 @@ def write_png(path: Path, image: Image | Labels) -> None:
     if not done:
         raise InputError(f"cannot encode {path}", got=f"{array.shape} {array.dtype}")
     atomic_write_bytes(path, data.tobytes())
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a matplotlib figure as PNG, atomically and without matplotlib's version in it."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=100, metadata={"Software": None})
+    atomic_write_bytes(path, picture.getvalue())
 
 
 def _series(rows: Sequence[dict[str, float]], name: str) -> tuple[list[float], list[float]]:

@@ -123,6 +123,8 @@ def draw(record: Record, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from pipeline.picture import save_figure
+
     figure = Figure(figsize=(8, 5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
@@ -142,5 +144,4 @@ def draw(record: Record, path: Path) -> None:
     axes.set_xlabel("trained parameters without the head, % of the model")
     axes.margins(y=0.12)
     axes.grid(alpha=0.3)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100, metadata={"Software": None})
+    save_figure(figure, path)

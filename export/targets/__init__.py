@@ -228,6 +228,13 @@ def ask(target: Target, input: str | None, output: str | None, batch: int, dynam
     return shape
 
 
+def require_plans(target: Target) -> None:
+    """Raise InputError, naming the targets that do, where a target cannot be built block by block."""
+    if not target.SUPPORT.plans:
+        able = [name for name, entry in entries().items() if entry.target and entry.target.SUPPORT.plans]
+        raise InputError(f"{target.NAME} takes no plans", expected=f"one of {', '.join(able)}")
+
+
 def missing_packages(*modules: str) -> str | None:
     """The reason for `requires`: which of these top-level modules are not installed; None if all are."""
     missing = [module for module in modules if importlib.util.find_spec(module) is None]

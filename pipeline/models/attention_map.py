@@ -8,7 +8,6 @@ known price of linear attention is a flatter map. Refuses to know training.
 from __future__ import annotations
 
 import argparse
-import io
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,7 +182,7 @@ def draw(image: Image, layers: dict[str, list[Layer]], args: argparse.Namespace)
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    from deploy.files import atomic_write_bytes
+    from pipeline.picture import save_figure
 
     points, shape = args.at or DEFAULT_POINTS, image.shape[:2]
     row = min(2.85 * shape[0] / shape[1], TALLEST_ROW) + 0.12
@@ -203,9 +202,7 @@ def draw(image: Image, layers: dict[str, list[Layer]], args: argparse.Namespace)
     layer = layers["linear"][args.layer]
     tokens = f"attention layer {args.layer}, {layer.height}x{layer.width} tokens"
     figure.suptitle(f"{tokens}: weight as a multiple of the mean weight, mean over heads", fontsize=13)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100, metadata={"Software": None})
-    atomic_write_bytes(Path(args.out), buffer.getvalue())
+    save_figure(figure, Path(args.out))
 
 
 def _overlay(axes: Axes, image: Image, weights: npt.NDArray[np.float64]) -> AxesImage:

@@ -85,6 +85,6 @@ def test_rounds_of_before_are_not_measured_again(monkeypatch: pytest.MonkeyPatch
         measured == ["fp32", "a"] * 2
         and rounds == {"fp32": [1.0, 2.0, 2.0], "a": [3.0, 2.0, 2.0]} == kept[-1]
     )
-    assert latency.ratios(rounds, "fp32") == {"fp32": (1.0, 1.0, 1.0), "a": (1.0, 1.0, 3.0)}
+    assert latency.ratios_to(rounds, "fp32") == {"fp32": (1.0, 1.0, 1.0), "a": (1.0, 1.0, 3.0)}
     latency.take_turns(bundles, latency.Effort(1, 5, 1), {"fp32": [1.0]}, kept.append)
     assert measured[4:] == ["fp32", "a"], "rounds of other bundles do not count"
