@@ -58,8 +58,6 @@ def switching(root: Path, frames: Frames, threads: int, rounds: int) -> dict[str
     """First use of each domain (load and one frame), the median frame without and with a change before it."""
     with Switch(root, threads) as switch:
         first = {str(name or "base"): _ms(switch, name, frame) for name, frame in frames.items()}
-        for name, frame in frames.items():
-            switch[name].segment(frame)
         staying, changing = [], []
         for _ in range(rounds):
             for name, frame in frames.items():

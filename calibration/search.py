@@ -119,6 +119,7 @@ def _print(rows: list[Row], chosen: Row) -> None:
     from rich.table import Table
 
     from export.layers import short_name
+    from pipeline.accuracy import points
     from pipeline.display import plain_console
 
     table = Table(box=SIMPLE)
@@ -131,7 +132,7 @@ def _print(rows: list[Row], chosen: Row) -> None:
         table.add_row(
             mark + short_name(row.name),
             f"{row.int8_share:.0%}",
-            f"{row.drop:+.2f}",
+            points(row.drop),
             f"{row.agreement:.4f}",
             f"{row.size_bytes / 1e6:.2f}",
             time,

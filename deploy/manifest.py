@@ -261,16 +261,17 @@ def of_domain(manifest: Manifest, name: str) -> Manifest:
     return replace(manifest, **own, name=f"{manifest.name}+{name}", domains={}, eval=None)
 
 
-def is_domain_name(name: str) -> bool:
-    """Whether files of a bundle can bear it."""
-    return re.fullmatch(r"[A-Za-z0-9][\w-]{0,63}", name, re.ASCII) is not None and name not in TAKEN_NAMES
+def require_domain_name(name: str, where: str) -> None:
+    """Raise InputError for a name that files of a bundle cannot bear."""
+    if name in TAKEN_NAMES or not re.fullmatch(r"[A-Za-z0-9][\w-]{0,63}", name, re.ASCII):
+        expected = f"letters, digits, _ and -, and none of {', '.join(TAKEN_NAMES)}"
+        raise InputError(where, got=f"a name that no file can have: {name[:80]!r}", expected=expected)
 
 
 def _check_domain(manifest: Manifest, name: str, where: str) -> None:
     """A pack is for this very base, has files of its own that are listed, and is a bundle by itself."""
     domain = manifest.domains[name]
-    if not is_domain_name(name):
-        raise InputError(where, got="a name that no file can have", expected="letters, digits, _ and -")
+    require_domain_name(name, where)
     listed = {entry.path: entry.sha256 for entry in manifest.files}
     if listed.get(BASE_DATA) != domain.base_sha256:
         got, fix = f"for the base {domain.base_sha256[:12]}", "export it again with this base"

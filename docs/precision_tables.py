@@ -10,6 +10,8 @@ from pathlib import Path
 
 from cells import Record, by, line  # beside this file
 
+from pipeline.accuracy import points
+
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = ("plan", "int8 MACs", "mIoU drop", "agreement", "MB", "time / fp32 (rounds)")
 
@@ -48,7 +50,7 @@ def _cells(row: Record, chosen: str) -> tuple[str, ...]:
     return (
         name,
         f"{row['int8_share']:.0%}",
-        f"{row['drop']:+.2f}",
+        points(row["drop"]),
         f"{row['agreement']:.4f}",
         f"{row['size_bytes'] / 1e6:.2f}",
         f"{ratio[0]:.2f} ({ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else "-",

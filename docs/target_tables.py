@@ -8,6 +8,8 @@ from typing import Any
 
 from cells import line  # beside this file
 
+from pipeline.accuracy import points, shown
+
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
 HEAD = (
     "| target | precision | proof | agreement | mIoU drop, points | MB | p50 ms here |",
@@ -37,18 +39,9 @@ def _row(made: dict[str, Any]) -> str:
         made["target"],
         made["precision"],
         made["proof"].replace("|", "/"),
-        _figure(made["agreement"], ".5f"),
-        _points(made["miou_drop_points"]),
-        _figure(made["size_bytes"] and made["size_bytes"] / 1e6, ".2f"),
-        _figure(made["latency_ms"], ".1f"),
+        shown(made["agreement"], ".5f"),
+        points(made["miou_drop_points"]),
+        shown(made["size_bytes"] and made["size_bytes"] / 1e6, ".2f"),
+        shown(made["latency_ms"], ".1f"),
     ]
     return line(*cells)
-
-
-def _points(value: float | None) -> str:
-    """Two digits with a sign, and no sign before what rounds to zero."""
-    return "-" if value is None else format(round(value, 2) + 0.0, "+.2f")
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)

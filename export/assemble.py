@@ -98,7 +98,7 @@ def attempt(
     complete = package.with_evidence(manifest, result, order.pictures, order.target.PROOF, golden)
     contents: dict[str, Path | bytes] = {**files, package.GOLDEN_FILE: arrays}
     if order.labelled:
-        folder = _folder(scratch, FOLDER)
+        folder = new_folder(scratch, FOLDER)
         contents[FOLDER] = write_evaluation(folder, order.pictures, order.labelled, complete)
         complete = dataclasses.replace(complete, eval=FOLDER)
     return Attempt(complete, contents, result)
@@ -137,7 +137,7 @@ def _build(
     if order.calibration:
         spec, rule = manifest.inputs[0], manifest.preprocess
         calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
-    folder, classes = _folder(scratch, "artifact"), order.source.classes
+    folder, classes = new_folder(scratch, "artifact"), order.source.classes
     examples = partial(order.pictures.inputs, manifest)
     context = BuildContext(
         order.precision, folder, order.shape, calibration, classes, examples,
@@ -164,7 +164,7 @@ def _cut(
     exposed = net.output == "labels" and hasattr(order.target, "expose_logits")
     if not exposed or isinstance(net, GivenNetwork):
         return None
-    shown = order.target.expose_logits(files, net, _folder(scratch, "cut"))
+    shown = order.target.expose_logits(files, net, new_folder(scratch, "cut"))
     cut = package.ending_at_logits(manifest, net, order.target, order.shape)
     return write_bundle(scratch / "logits", cut, shown)
 
@@ -177,7 +177,8 @@ def _replay(bundle: Bundle, open_with: Opener) -> None:
         raise GateError(f"{bundle.manifest.name} {failed}", fix="compare on other images: --data")
 
 
-def _folder(parent: Path | str, name: str) -> Path:
+def new_folder(parent: Path | str, name: str) -> Path:
+    """Make an empty folder."""
     folder = Path(parent, name)
     folder.mkdir()
     return folder

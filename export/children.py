@@ -20,8 +20,9 @@ def build(args: argparse.Namespace, out: Path) -> str | None:
     for option in ("checkpoint", "onnx", "labels", "data", "calibration"):
         value = getattr(args, option)
         command += [f"--{option}", str(value)] if value else []
-    for option in ("mean", "std"):
-        command += [f"--{option}", ",".join(map(str, getattr(args, option)))]
+    for option in ("mean", "std"):  # one word: a value may begin with a minus
+        command.append(f"--{option}={','.join(map(str, getattr(args, option)))}")
+    command += ["--eval", str(args.eval)] if args.eval else []
     command += ["--size", "{}x{}".format(*args.size)] if args.size else []
     return _run([*command, *(["--force"] if args.force else [])])
 

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from deploy.bundle import Bundle, write_bundle
 from deploy.errors import InputError
 from deploy.files import sha256_file
-from deploy.manifest import BASE_DATA, Domain, Golden, is_domain_name
-from export.assemble import Attempt, prove
+from deploy.manifest import BASE_DATA, Domain, Golden, require_domain_name
+from export.assemble import Attempt, new_folder, prove
 from export.order import Order
 from export.package import GOLDEN_FILE
 from export.record import to_bytes
@@ -36,13 +36,13 @@ def assemble_domains(order: Order, domains: Mapping[str, Order], stage: Stage, o
     """
     with TemporaryDirectory(prefix="edgeseg-") as scratch:
         name = out.resolve().name
-        base = prove(replace(order, pack=Pack(BASE, {})), name, _folder(scratch, BASE))
+        base = prove(replace(order, pack=Pack(BASE, {})), name, new_folder(scratch, BASE))
         shared = {path: source for path, source in base.files.items() if isinstance(source, Path)}
-        contents, packs = dict(base.files), {}
+        contents, packs, digest = dict(base.files), {}, sha256_file(shared[BASE_DATA])
         for domain, each in domains.items():
             part = replace(each, pack=Pack(domain, shared))
-            found = prove(part, f"{name}+{domain}", _folder(scratch, domain))
-            packs[domain], files = _pack(domain, found, sha256_file(shared[BASE_DATA]))
+            found = prove(part, f"{name}+{domain}", new_folder(scratch, domain))
+            packs[domain], files = _pack(domain, found, digest)
             contents |= files
         manifest = replace(base.manifest, domains=packs)
         return write_bundle(out, manifest, {**contents, DONE: to_bytes(stage)})
@@ -50,8 +50,7 @@ def assemble_domains(order: Order, domains: Mapping[str, Order], stage: Stage, o
 
 def require_domain(name: str, source: Source, base: Source) -> None:
     """Raise InputError unless the checkpoint is a domain of that very base, and the name can be a file's."""
-    if not is_domain_name(name):
-        raise InputError("--domain", got=f"a name {name!r}", expected="letters, digits, _ and -")
+    require_domain_name(name, "--domain")
     of = source.meta.base
     if not of:
         fix = f"adapt it to the domain: python -m pipeline adapt --checkpoint {base.name} ..."
@@ -75,9 +74,3 @@ def _pack(name: str, found: Attempt, base_sha256: str) -> tuple[Domain, dict[str
         item.name: getattr(manifest, item.name) for item in fields(Domain) if hasattr(manifest, item.name)
     }
     return Domain(base_sha256, **{**same, "files": tuple(own), "golden": rules}), own
-
-
-def _folder(scratch: str, name: str) -> Path:
-    folder = Path(scratch, name)
-    folder.mkdir()
-    return folder

@@ -10,14 +10,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import cv2
-
 from deploy.errors import InputError
-from deploy.files import atomic_write_bytes
 from deploy.labels import DatasetInfo, Pair
 from deploy.manifest import Manifest
 from export.pictures import Pictures
 from pipeline.datasets.folder import write_info
+from pipeline.picture import write_png
 
 FOLDER = "eval"
 SPLIT = "val"
@@ -48,8 +46,7 @@ def _write_image(target: Path, pictures: Pictures, pair: Pair) -> None:
     if pictures.hu:
         shutil.copyfile(pair.image, target)
         return
-    pixels = cv2.cvtColor(pictures.read(pair), cv2.COLOR_RGB2BGR)
-    atomic_write_bytes(target, cv2.imencode(".png", pixels)[1].tobytes())
+    write_png(target, pictures.read(pair))
 
 
 def _info(root: Path, pictures: Pictures, manifest: Manifest) -> DatasetInfo:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from deploy.bundle import Bundle
+from pipeline.accuracy import points
 from pipeline.display import plain_console
 
 
@@ -38,7 +39,10 @@ def rows(bundle: Bundle, source: str, how: str) -> Iterator[tuple[str, str]]:
     yield "logit error", "max {:.3g}, mean {:.3g}".format(*errors) if shown else "not shown by this target"
     if accuracy and accuracy.miou_here is not None and accuracy.miou_fp32 is not None:
         change = 100 * (accuracy.miou_here - accuracy.miou_fp32)
-        yield "mIoU", f"{accuracy.miou_here:.4f} (checkpoint {accuracy.miou_fp32:.4f}, {change:+.2f} points)"
+        yield (
+            "mIoU",
+            f"{accuracy.miou_here:.4f} (checkpoint {accuracy.miou_fp32:.4f}, {points(change)} points)",
+        )
     else:
         yield "mIoU", "no masks of the network's classes"
     total = sum(entry.bytes for entry in manifest.files)

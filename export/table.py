@@ -21,6 +21,7 @@ from deploy.schema import encode
 from export import children
 from export.pictures import Pictures
 from export.source import Source
+from pipeline.accuracy import points, shown
 
 SCHEMA_VERSION = 1
 LINE = "{:<12} {:<12} {:<10} {:>9} {:>7} {:>6} {:>6} {:>7}  {}"
@@ -133,22 +134,13 @@ def show(rows: Sequence[Row], title: str) -> None:
 
 def _cells(row: Row) -> list[str]:
     figures = [
-        _figure(row.agreement, ".5f"),
-        _figure(row.miou, ".4f"),
-        _points(row.miou_drop_points),
-        _figure(row.size_bytes and row.size_bytes / 1e6, ".2f"),
-        _figure(row.latency_ms, ".1f"),
+        shown(row.agreement, ".5f"),
+        shown(row.miou, ".4f"),
+        points(row.miou_drop_points),
+        shown(row.size_bytes and row.size_bytes / 1e6, ".2f"),
+        shown(row.latency_ms, ".1f"),
     ]
     return [row.target, row.precision, row.proof, *figures, row.how]
-
-
-def _points(value: float | None) -> str:
-    """Two digits with a sign, and no sign before what rounds to zero."""
-    return "-" if value is None else format(round(value, 2) + 0.0, "+.2f")
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def _stored(path: Path, row: Row) -> Measurement | None:

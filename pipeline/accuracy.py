@@ -121,9 +121,14 @@ def evaluate(
     return Evaluation(total, info.classes, tuple(times[1:] or times), hits, unions)
 
 
-def shown(value: float | None) -> str:
-    """A share to four digits; `-` for a class that occurs nowhere."""
-    return "-" if value is None else f"{value:.4f}"
+def shown(value: float | None, form: str = ".4f") -> str:
+    """A share to four digits, or in another form; `-` for a class that occurs nowhere, and for no figure."""
+    return "-" if value is None else format(value, form)
+
+
+def points(value: float | None) -> str:
+    """Points of mIoU: two digits with a sign, and no sign before what rounds to zero."""
+    return shown(value if value is None else round(value, 2) + 0.0, "+.2f")
 
 
 def _figure(value: float) -> float | None:

@@ -9,7 +9,6 @@ and timed by the commands of `export` and `deploy`, in turn. Refuses to know wha
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shlex
 import statistics
@@ -17,6 +16,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploy.errors import GateError, InputError
@@ -75,18 +75,18 @@ def sweep(args: argparse.Namespace) -> int:
     """Train what is not trained yet, time it, and write table, picture and JSON.
 
     Raises:
-        InputError: as a training. GateError: an export or a measurement that fails.
+        InputError: as a training. GateError: an export that fails.
     """
     from pipeline.sweep_table import draw, show
 
     if args.run:
         expected = "none: a sweep names its runs after base, domain, method and seed"
         raise InputError("--run", got=args.run, expected=expected)
+    folder = artifact.run_folder(f"{_name(args)}.sweep")  # refuses a name before hours of training
     wanted = [(each, _recipe(args, each)) for each in candidates(args.methods)]
     rows = [_row(args, each, recipe) for each, recipe in wanted]
     record = _record(args, wanted[0][1], rows)
-    _add_latency(args, record)
-    folder = artifact.run_folder(f"{_name(args)}.sweep")
+    _add_latency(args, record, folder / "bundles")
     if args.json != "-":
         show(record)
         print(f"{folder / 'sweep.json'}, {folder / 'sweep.png'}")
@@ -99,8 +99,8 @@ def sweep(args: argparse.Namespace) -> int:
 
 def _name(args: argparse.Namespace) -> str:
     """Of all runs of a sweep, how they start."""
-    head, statistics = ("", "-head")[args.head == "full"], ("", "-bn")[args.bn_stats == "domain"]
-    return f"{args.checkpoint}+{args.domain or args.data.resolve().name}{head}{statistics}"
+    head, own = ("", "-head")[args.head == "full"], ("", "-bn")[args.bn_stats == "domain"]
+    return f"{args.checkpoint}+{args.domain or args.data.resolve().name}{head}{own}"
 
 
 def _recipe(args: argparse.Namespace, each: Candidate) -> Recipe:
@@ -113,7 +113,7 @@ def _recipe(args: argparse.Namespace, each: Candidate) -> Recipe:
     given = any(text.partition("=")[0].strip() == "train.lr" for text in args.set)
     usual = recipe.train.lr if given else RATES.get(each.method, recipe.train.lr)
     how = AdaptConfig() if each.method == SCRATCH else recipe.adapt
-    name = re.sub(r"[^\w.+-]", "-", f"{_name(args)}-{each}")
+    name = f"{_name(args)}-" + re.sub(r"[^\w.+-]", "-", str(each))
     return replace(recipe, name=name, adapt=how, train=replace(recipe.train, lr=each.lr or usual))
 
 
@@ -196,24 +196,20 @@ def _record(args: argparse.Namespace, recipe: Recipe, rows: list[Record]) -> Rec
     }
 
 
-def _add_latency(args: argparse.Namespace, record: Record) -> None:
+def _add_latency(args: argparse.Namespace, record: Record, folder: Path) -> None:
     """Export the base and every row's first run, and time them in turn: medians of `ROUNDS` p50."""
+    from deploy.turns import take_turns
+
     size = "x".join(map(str, record["size"]))
-    wanted = [(record["base"], args.checkpoint), *((row, row["seeds"][0]["run"]) for row in record["rows"])]
-    folder = artifact.run_folder(f"{_name(args)}.sweep")
-    bundles = [folder / "bundles" / name for _, name in wanted]
-    for (_, name), bundle in zip(wanted, bundles, strict=True):
+    wanted = {args.checkpoint: record["base"], **{row["seeds"][0]["run"]: row for row in record["rows"]}}
+    for name in wanted:
         data = [] if name == args.checkpoint else ["--data", str(args.data)]
         _call("export", "build", "--checkpoint", name, "--target", "onnxruntime", "--size", size, *data,
-              "--out", str(bundle))  # fmt: skip
-    times: list[list[float]] = [[] for _ in wanted]
-    for _ in range(ROUNDS):
-        for bundle, found in zip(bundles, times, strict=True):
-            command = ["bench", str(bundle), "--frames", str(FRAMES), "--json", "-"]
-            threads = ["--threads", str(args.threads)] if args.threads else []
-            found.append(json.loads(_call("deploy", *command, *threads))["latency_ms"]["p50"])
-    for (row, _), found in zip(wanted, times, strict=True):
-        row["latency_ms"] = statistics.median(found)
+              "--out", str(folder / name))  # fmt: skip
+    words = ["--frames", str(FRAMES), *(["--threads", str(args.threads)] if args.threads else [])]
+    found = take_turns([folder / name for name in wanted], words, ROUNDS)
+    for name, row in wanted.items():
+        row["latency_ms"] = statistics.median(one.latency_ms.p50 for one in found[str(folder / name)])
 
 
 def _call(package: str, *words: str) -> str:

@@ -222,10 +222,13 @@ def init_from(model: EfficientViTSeg, path: Path | str) -> list[str]:
         Names of the tensors that keep their fresh values (empty: everything was loaded).
 
     Raises:
-        InputError: another variant, or as `load_checkpoint`.
+        InputError: another variant, a domain's checkpoint, or as `load_checkpoint`.
     """
     path = Path(path)
     meta = read_meta(path)
+    if meta.base:
+        fix = f"start from {meta.base['name']}, or adapt it: python -m pipeline adapt"
+        raise InputError(f"checkpoint {path} is a domain's", "only what it adds to its base", "a model", fix)
     if meta.model["variant"] != model.variant:
         raise InputError(f"checkpoint {path} is another model", meta.model["variant"], model.variant)
     state = _read_tensors(path)

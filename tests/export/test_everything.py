@@ -68,6 +68,18 @@ def test_a_missing_package_costs_that_row_only(
             assert row["proof"] == "not run: not built here"
 
 
+def test_a_row_is_built_with_the_options_of_the_whole(
+    built, export_cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands: list[list[str]] = []
+    monkeypatch.setattr(children, "_run", lambda command: commands.append(command) or "seen")
+    command = ("all", "--checkpoint", built.checkpoint, "--only", "onnxruntime", "--json", "r.json")
+    assert export_cli(*command, "--eval", 3, "--mean=-0.5,0,0.5") == 1
+    asked = next(words for words in commands if "fp32" in words)
+    assert asked[asked.index("--eval") + 1] == "3" and "--mean=-0.5,0.0,0.5" in asked
+
+
 def test_children_report_the_errors_line(tmp_path: Path) -> None:
     failure = children.bench(tmp_path / "nothing", 1, tmp_path / "m.json")
     assert failure is not None and failure.startswith("no bundle at ") and "\n" not in failure

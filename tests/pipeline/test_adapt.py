@@ -16,6 +16,7 @@ from pipeline.models.arithmetic import adapter_parameters
 from pipeline.models.checkpoints import (
     KEY,
     CheckpointMeta,
+    init_from,
     load_checkpoint,
     read_meta,
     resolve_checkpoint,
@@ -59,6 +60,8 @@ def test_a_domain_holds_only_what_it_adds(adapted, base, capsys) -> None:
     assert len(frozen) > 100 and all(torch.equal(state[name], theirs[name]) for name in frozen)
     moved = [name for name in own if name in theirs and not torch.equal(own[name], theirs[name])]
     assert moved and not any("running_" in name for name in own)
+    with pytest.raises(InputError, match=r"is a domain's.*start from street"):
+        init_from(create_model("b0", 3), path)
 
 
 def test_the_adapted_model_works_wherever_a_checkpoint_is_asked_for(

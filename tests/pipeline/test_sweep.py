@@ -85,7 +85,9 @@ def test_options_of_a_sweep_need_one(pipeline, make_data, recipe, base, capsys) 
     assert pipeline(*command, "--sweep", "--run", "mine") == 2
     assert "names its runs" in capsys.readouterr().err
     assert pipeline(*command, "--sweep", "--methods", "prompt") == 2
-    assert "unknown method" in capsys.readouterr().err and not Path("runs").exists()
+    assert "unknown method" in capsys.readouterr().err
+    assert pipeline(*command, "--sweep", "--domain", "a b") == 2
+    assert "a b" in capsys.readouterr().err and not Path("runs").exists()
 
 
 @pytest.mark.slow
