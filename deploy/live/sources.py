@@ -16,9 +16,9 @@ import cv2
 import numpy as np
 
 from deploy.errors import InputError
-from deploy.labels import IMAGE_SUFFIXES
 from deploy.manifest import MAX_SIDE
 from deploy.preprocess import Image, read_image
+from deploy.run import list_images
 
 LIVE_FPS, FOLDER_FPS = 15.0, 2.0
 _SCHEMES = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
@@ -55,12 +55,12 @@ def open_source(text: str) -> Iterator[Source]:
             f"no source {text!r}", expected="a camera's number, a video, a folder, or rtsp://..."
         )
     capture = _capture(text)
+    source = LiveSource(capture, text) if live else VideoSource(capture)
     try:
-        source = LiveSource(capture, text) if live else VideoSource(capture)
         yield source
-        if isinstance(source, LiveSource):
-            source.stop()
     finally:
+        if isinstance(source, LiveSource):
+            source.stop()  # before the capture goes that its thread reads
         capture.release()
 
 
@@ -118,9 +118,7 @@ class FolderSource:
     fps = FOLDER_FPS
 
     def __init__(self, folder: Path) -> None:
-        self._paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
-        if not self._paths:
-            raise InputError(f"no images in {folder}", expected=" ".join(IMAGE_SUFFIXES))
+        self._paths = list(list_images(folder).values())
 
     def next(self) -> Image | None:
         """The next image."""

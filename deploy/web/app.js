@@ -54,9 +54,10 @@ async function reopen(newClasses) {
 }
 
 const choose = guarded(async (entry) => {
-  const before = classesOf(models.current), moved = models.choose(entry);
-  if (moved || isCt(entry) !== Boolean(stage.source?.isCt)) await showSample(fitting());
-  await reopen(moved || classesOf(entry) !== before);
+  const before = models.current, moved = models.choose(entry), slice = Boolean(stage.source?.isCt);
+  if (isCt(entry) !== isCt(before) && isCt(entry) !== slice) await showSample(fitting());
+  else if (moved && slice) setWindow(stage.source, entry.manifest.preprocess.hu_window);
+  await reopen(moved || classesOf(entry) !== classesOf(before));
 });
 
 const byId = (id) => catalog.bundles.find((entry) => entry.id === id);

@@ -6,9 +6,14 @@ export class Network {
   /** Load the model of a catalog entry with so many threads. */
   static async open(entry, threads) {
     const network = new Network(entry, threads);
-    const told = await network.#ask({ kind: "open", model: entry.model, external: entry.external, manifest: entry.manifest, threads });
-    network.loadMs = told.loadMs;
-    return network;
+    try {
+      const told = await network.#ask({ kind: "open", model: entry.model, external: entry.external, manifest: entry.manifest, threads });
+      network.loadMs = told.loadMs;
+      return network;
+    } catch (error) {
+      network.close();
+      throw error;
+    }
   }
 
   constructor(entry, threads) {

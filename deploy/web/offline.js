@@ -6,9 +6,10 @@ export async function keepOffline() {
   if (!window.isSecureContext || !navigator.serviceWorker) return `This page is ${why}.`;
   try {
     await navigator.serviceWorker.register("/sw.js");
-    const kept = await keepNow((await navigator.serviceWorker.ready).active);
-    return kept ? "Works offline now: this browser has kept the page and its models."
-      : "The server does not answer: this is the page as this browser has kept it.";
+    const { kept, why } = await keepNow((await navigator.serviceWorker.ready).active);
+    if (kept) return "Works offline now: this browser has kept the page and its models.";
+    return why === null ? "The server does not answer: this is the page as this browser has kept it."
+      : `This page is not kept for offline use: ${why}`;
   } catch {
     return `This page is ${why}.`;
   }

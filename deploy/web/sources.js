@@ -107,7 +107,7 @@ class PanSource {
   }
 
   pause(paused) {
-    if (paused) this.#held = performance.now() - this.#start;
+    if (paused) this.#held ??= performance.now() - this.#start;  // where it is already held, it stays there
     else { this.#start = performance.now() - this.#held; this.#held = null; }
   }
   close() {}

@@ -22,7 +22,9 @@ export class Stage {
 
   /** Load so many networks as there are entries; a network that is loaded with the same threads stays. */
   async open(entries, threads, titleOf) {
-    await (this.#busy = this.#busy.then(() => this.#open(entries, threads, titleOf)));
+    const mine = this.#busy.then(() => this.#open(entries, threads, titleOf));
+    this.#busy = mine.catch(() => {});  // told to who asked; the next one is not stopped by it
+    await mine;
     this.touch();
   }
 
@@ -33,10 +35,15 @@ export class Stage {
     const kept = entries.map((entry) => before.find((lane) => lane.network.entry === entry && lane.network.threads === threads));
     for (const lane of before) if (!kept.includes(lane)) lane.network.close();
     const lanes = [];
-    for (const [index, entry] of entries.entries()) {
-      const lane = kept[index] ?? { network: await Network.open(entry, threads), pane: new Pane(), recent: [] };
-      lane.pane.title = titleOf(entry);
-      lanes.push(lane);
+    try {
+      for (const [index, entry] of entries.entries()) {
+        const lane = kept[index] ?? { network: await Network.open(entry, threads), pane: new Pane(), recent: [] };
+        lane.pane.title = titleOf(entry);
+        lanes.push(lane);
+      }
+    } catch (error) {
+      for (const lane of [...lanes, ...kept]) lane?.network.close();
+      throw error;
     }
     this.element.replaceChildren(...lanes.map((lane) => lane.pane.element));
     this.#lanes = lanes;
@@ -77,9 +84,9 @@ export class Stage {
   }
 
   async #turn() {
+    const source = this.source, frame = source?.frame();
+    if (!frame) return;
     for (const [index, lane] of this.#lanes.entries()) {
-      const source = this.source, frame = source?.frame();
-      if (!frame) return;
       const { labels, times } = await lane.network.segment(frame);
       if (source !== this.source) return this.touch();
       lane.pane.show(frame, labels, this.view);

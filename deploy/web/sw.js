@@ -4,11 +4,10 @@
 const CACHE = "edgeseg";
 const LATER = /^\/bundles\/.*(golden\.npz|\/eval\/)/;  // only needed to measure, which needs the server
 
-self.addEventListener("install", (event) => event.waitUntil(keepAll().then(() => self.skipWaiting())));
+self.addEventListener("install", (event) => event.waitUntil(self.skipWaiting()));
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
 self.addEventListener("message", (event) => {
-  const tell = (kept) => event.ports[0].postMessage(kept);
-  event.waitUntil(keepAll().then(() => tell(true), () => tell(false)));
+  event.waitUntil(keep().then((told) => event.ports[0].postMessage(told)));
 });
 self.addEventListener("fetch", (event) => {
   const url = new URL(event.request.url);
@@ -16,21 +15,34 @@ self.addEventListener("fetch", (event) => {
   event.respondWith(answer(event.request, url));
 });
 
-async function keepAll() {
-  const cache = await caches.open(CACHE), { files } = await (await fetch("/catalog.json")).json();
+/** Keep what the server has now: {kept, why}, `why` null where the server does not answer. */
+async function keep() {
+  let answer;
+  try {
+    answer = await fetch("/catalog.json");
+  } catch {
+    return { kept: false, why: null };
+  }
+  try {
+    await keepAll(await answer.json());
+    return { kept: true };
+  } catch (error) {
+    return { kept: false, why: error.message };
+  }
+}
+
+async function keepAll({ files }) {
+  const cache = await caches.open(CACHE);
   const wanted = ["/catalog.json", ...Object.keys(files).filter((path) => !LATER.test(path))];
   await cache.addAll(wanted);  // all or nothing
   for (const old of await cache.keys()) if (!wanted.includes(new URL(old.url).pathname)) await cache.delete(old);
 }
 
 async function answer(request, url) {
-  const cache = await caches.open(CACHE);
   try {
-    const response = await fetch(request);
-    if (response.ok && !LATER.test(url.pathname)) await cache.put(url.pathname, response.clone());
-    return response;
+    return await fetch(request);
   } catch (error) {
-    const kept = await cache.match(url.pathname);
+    const kept = await (await caches.open(CACHE)).match(url.pathname);
     if (kept) return kept;
     throw error;
   }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,7 +91,8 @@ def test_half_a_minute_at_30_fps_holds_no_memory(tiny_bundle, tmp_path: Path) ->
 
 
 def test_a_folder_of_images_of_any_size(tiny_bundle, colour_folder: Path, tmp_path: Path) -> None:
-    folder = colour_folder / "val" / "images"
+    folder = shutil.copytree(colour_folder / "val" / "images", tmp_path / "images")
+    (folder / "._red.png").write_bytes(b"what a Mac leaves beside a file")
     record = tmp_path / "out.mp4"
     done = _run(tiny_bundle.root, "--source", folder, "--view", "none", "--record", record)
     assert done.returncode == 0 and done.stdout.startswith("3 frames, "), done.stderr
@@ -119,6 +121,20 @@ def test_a_live_source_gives_the_newest_and_counts_the_rest() -> None:
         time.sleep(0.05)
     assert numbers == sorted(set(numbers)) and numbers[-1] == 100
     assert len(numbers) + source.dropped == 100 and source.dropped > 50
+
+
+def test_the_reading_ends_before_the_capture_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Camera(_Camera):
+        def release(self) -> None:
+            self.released_at = self.count
+
+    camera = Camera()
+    monkeypatch.setattr("deploy.live.sources._capture", lambda text: camera)
+    with pytest.raises(RuntimeError), open_source("0") as source:
+        source.next()
+        raise RuntimeError("what goes wrong in the demo")
+    time.sleep(0.05)
+    assert 0 < camera.count == camera.released_at < 100
 
 
 @pytest.mark.parametrize(

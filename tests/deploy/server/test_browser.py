@@ -165,8 +165,10 @@ def test_a_visit(visit: Visit, serve: Any, bundles: list[Bundle], tmp_path: Path
         _a_picture_is_segmented_as_in_python(visit, bundles[0], tmp_path)
         _the_view_obeys(visit)
         _two_models_side_by_side(visit)
+        _a_model_that_does_not_load_stops_no_other(visit)
         _this_device_is_measured(visit, bundles[0], tmp_path / "reports")
         _the_domain_switches_to_ct(visit, bundles[2])
+        _a_picture_stays_where_the_domain_changes(visit, tmp_path / "larger.png")
         width = visit.page.evaluate("document.documentElement.scrollWidth")
         assert width <= SIZES[visit.name][0], "the page is wider than the screen"
         visit.until("document.getElementById('offline').textContent")
@@ -231,8 +233,38 @@ def _two_models_side_by_side(visit: Visit) -> None:
     assert "linear" in captions[0] and "softmax" in captions[1]
     assert all(re.search(r"[\d.]+ ms, [\d.]+ fps", caption) for caption in captions)
     visit.shot("side-by-side")
+    _both_see_the_same_frames(visit)
     visit.page.keyboard.press("b")
     visit.until("edgeseg.stage.panes.length === 1")
+
+
+def _both_see_the_same_frames(visit: Visit) -> None:
+    """Of a live source whose every frame has another width."""
+    visit.page.evaluate("""(() => {
+        const { stage } = edgeseg;
+        let width = 8;
+        for (const pane of stage.panes) {
+            const show = pane.show.bind(pane);
+            pane.seen = [];
+            pane.show = (frame, ...rest) => { pane.seen.push(frame.width); show(frame, ...rest); };
+        }
+        const frame = () => new ImageData(width++, 8);
+        stage.set({ title: "", live: true, frame, close() {} });
+    })()""")
+    visit.until("edgeseg.stage.panes.every((pane) => pane.seen.length >= 3)")
+    first, second = visit.page.evaluate("edgeseg.stage.panes.map((pane) => pane.seen.slice(0, 3))")
+    assert first == second == sorted(set(first))
+    visit.fresh(lambda: visit.page.locator("#samples button").first.click())
+
+
+def _a_model_that_does_not_load_stops_no_other(visit: Visit) -> None:
+    refused = visit.page.evaluate("""(() => {
+        const broken = { ...edgeseg.models.current, model: "/icon.svg" };
+        return edgeseg.stage.open([broken], 1, () => "broken").then(() => "", (error) => error.message);
+    })()""")
+    assert refused and visit.page.evaluate("edgeseg.stage.panes.length") == 0
+    visit.page.evaluate("edgeseg.stage.open([edgeseg.models.current], 1, () => 'again')")
+    visit.until(READY)
 
 
 def _this_device_is_measured(visit: Visit, bundle: Bundle, reports: Path) -> None:
@@ -274,6 +306,14 @@ def _the_domain_switches_to_ct(visit: Visit, bundle: Bundle) -> None:
     visit.fresh(lambda: visit.slide("level", 400))
     assert visit.page.evaluate("edgeseg.stage.source.window.join()") == "150,650"
     visit.shot("ct")
+
+
+def _a_picture_stays_where_the_domain_changes(visit: Visit, picture: Path) -> None:
+    visit.fresh(lambda: visit.page.set_input_files("#file", str(picture)))
+    assert "not a CT slice" in visit.page.inner_text("#status")
+    visit.fresh(lambda: visit.page.keyboard.press("d"))
+    visit.until("edgeseg.models.current.id === '0' && document.getElementById('status').textContent")
+    assert visit.page.evaluate("edgeseg.stage.source.title") == picture.name
 
 
 def test_the_camera_runs(camera_visit: Visit, serve: Any, bundles: list[Bundle], tmp_path: Path) -> None:
@@ -337,6 +377,17 @@ def test_a_domain_of_a_bundle_is_a_model_of_its_own(
         assert np.array_equal(opened.labels(), expected)
         assert opened.page.locator("#legend .name").all_inner_texts() == ["blue", "green", "red"]
         assert opened.said == []
+    opened.context.close()
+
+
+def test_a_full_disk_is_said(browser: Any, serve: Any, packed: Path, tmp_path: Path) -> None:
+    opened = Visit(browser, "desk", tmp_path)
+    with serve([packed], tmp_path / "reports") as server:
+        least = {"origin": f"http://localhost:{server.port}", "quotaSize": 1}
+        opened.context.new_cdp_session(opened.page).send("Storage.overrideQuotaForOrigin", least)
+        opened.page.goto(f"http://localhost:{server.port}/")
+        opened.until("document.getElementById('offline').textContent")
+        assert "not kept for offline use: Quota" in opened.page.inner_text("#offline")
     opened.context.close()
 
 
