@@ -8,26 +8,25 @@ show the page with this bundle, compressed. Needs `edgeseg[serve]`, Playwright, 
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import shlex
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks import record
 from benchmarks.rounds import ROOT
 from deploy.bundle import load_bundle
-from deploy.device import this_machine
-from deploy.files import write_json
-from deploy.options import count
+from deploy.errors import run_cli
+from deploy.measurement import Measurement, measurement_from_json
+from deploy.options import Parser, count
+from deploy.progress import track
+from deploy.turns import measured, ratios
 
 CHROMIUM = "/usr/bin/chromium"
 MEASURE = """async ([threads, frames]) => {
@@ -38,64 +37,43 @@ MEASURE = """async ([threads, frames]) => {
 READY = "Boolean(globalThis.edgeseg?.stage.panes[0]?.labels)"
 _LONGEST_S = 300.0
 
-Report = dict[str, Any]
-
 
 def main() -> None:
     """Alternate both, and write the medians and ratios."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.browser", description=__doc__)
+    parser = Parser(prog="python -m benchmarks.browser", description="a bundle in Chromium and natively")
     parser.add_argument("bundle", type=Path, metavar="BUNDLE")
-    parser.add_argument("--threads", type=count, default=2)
-    parser.add_argument("--frames", type=count, default=100)
-    parser.add_argument("--rounds", type=count, default=3)
-    parser.add_argument("--json", required=True, metavar="FILE", help="- for stdout")
-    args = parser.parse_args()
-    rounds: dict[str, list[Report]] = {"browser": [], "native": []}
-    for number in range(args.rounds):
-        print(f"round {number + 1}/{args.rounds}", file=sys.stderr)
-        rounds["browser"].append(in_browser(args.bundle, args.threads, args.frames))
-        rounds["native"].append(native(args.bundle, args.threads, args.frames))
-    write_json(args.json, record(args, rounds))
+    parser.add_argument("--threads", type=count, default=2, help="default: 2")
+    parser.add_argument("--frames", type=count, default=100, help="default: 100")
+    parser.add_argument("--rounds", type=count, default=3, help="default: 3")
+    parser.add_argument("--json", required=True, metavar="FILE", help="where the result goes (- for stdout)")
+    parser.set_defaults(seconds=0.0)
+    args: argparse.Namespace = parser.parse_args()
+    manifest = load_bundle(args.bundle).manifest
+    words = ["--threads", str(args.threads), "--frames", str(args.frames)]
+    words += ["--data", str(args.bundle / manifest.eval)] if manifest.eval else []
+    browser, native = [], []
+    for _ in track(range(args.rounds), "browser"):
+        browser.append(in_browser(args.bundle, args.threads, args.frames))
+        native.append(measured(args.bundle, words))
+    loaded = {"size": list(manifest.preprocess.size), "first_load_bytes": first_load_bytes(args.bundle)}
+    record.write("browser", args, {**loaded, **figures(browser, native)})
 
 
-def record(args: argparse.Namespace, rounds: dict[str, list[Report]]) -> Report:
-    """What is stored: the medians of both, and the ratio round by round."""
-    p50 = {side: [report["latency_ms"]["p50"] for report in reports] for side, reports in rounds.items()}
-    slower = [there / here for there, here in zip(p50["browser"], p50["native"], strict=True)]
+def figures(browser: Sequence[Measurement], native: Sequence[Measurement]) -> dict[str, Any]:
+    """The medians of both, and the ratio round by round."""
+    spread = ratios(*([one.latency_ms.p50 for one in side] for side in (browser, native)))
+    slower = dict(zip(("median", "min", "max"), spread, strict=True))
+    return {"slower": slower, "browser": _side(browser), "native": _side(native)}
+
+
+def _side(rounds: Sequence[Measurement]) -> dict[str, Any]:
     return {
-        "schema_version": 1,
-        "benchmark": "browser",
-        "command": shlex.join(["python", "-m", "benchmarks.browser", *sys.argv[1:]]),
-        "timestamp": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "machine": asdict(this_machine()),
-        "rounds": args.rounds,
-        "threads": args.threads,
-        "size": list(load_bundle(args.bundle).manifest.preprocess.size),
-        "first_load_bytes": first_load_bytes(args.bundle),
-        "slower": {"median": statistics.median(slower), "min": min(slower), "max": max(slower)},
-        **{side: _side(reports) for side, reports in rounds.items()},
+        "versions": rounds[0].versions,
+        "miou": rounds[0].miou,
+        "p50_ms": statistics.median(one.latency_ms.p50 for one in rounds),
+        "fps": statistics.median(one.throughput_fps for one in rounds),
+        "noisy": [one.noise is not None and one.noise.noisy for one in rounds],
     }
-
-
-def _side(reports: list[Report]) -> Report:
-    return {
-        "versions": reports[0]["versions"],
-        "miou": reports[0]["miou"],
-        "p50_ms": statistics.median(report["latency_ms"]["p50"] for report in reports),
-        "fps": statistics.median(report["throughput_fps"] for report in reports),
-        "noisy": [report["noise"]["noisy"] for report in reports],
-    }
-
-
-def native(bundle: Path, threads: int, frames: int) -> Report:
-    """`deploy bench` in a process of its own."""
-    words = ["bench", str(bundle), "--threads", str(threads), "--frames", str(frames), "--json", "-"]
-    if folder := load_bundle(bundle).manifest.eval:
-        words += ["--data", str(bundle / folder)]
-    command = [sys.executable, "-m", "deploy", *words]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    report: Report = json.loads(done.stdout)
-    return report
 
 
 def first_load_bytes(bundle: Path) -> int:
@@ -109,7 +87,7 @@ def first_load_bytes(bundle: Path) -> int:
     return sum(files.values())
 
 
-def in_browser(bundle: Path, threads: int, frames: int) -> Report:
+def in_browser(bundle: Path, threads: int, frames: int) -> Measurement:
     """The page's own measurement in a new browser."""
     from playwright.sync_api import sync_playwright
 
@@ -123,9 +101,9 @@ def in_browser(bundle: Path, threads: int, frames: int) -> Report:
             if time.monotonic() > end:
                 raise RuntimeError(f"the page does not start: {page.inner_text('#status')}")
             time.sleep(0.1)
-        report: Report = page.evaluate(MEASURE, [threads, frames])
+        told = page.evaluate(MEASURE, [threads, frames])
         browser.close()
-    return report
+    return measurement_from_json(told, "the page's report")
 
 
 @contextmanager
@@ -145,4 +123,4 @@ def serving(*bundles: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_cli(main))

@@ -18,7 +18,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from benchmarks import record
-from deploy.bundle import MANIFEST_FILE, Bundle, load_bundle
+from deploy.bundle import MANIFEST_FILE, Bundle, load_with_domains
 from deploy.errors import InputError, run_cli
 from deploy.frames import GoldenFrames
 from deploy.options import Parser, count
@@ -89,11 +89,10 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", default="-", help="where the result goes (default: stdout)")
     parser.set_defaults(seconds=0.0)
     args: argparse.Namespace = parser.parse_args()
-    bundle = load_bundle(args.bundle)
-    if not bundle.manifest.domains:
+    bundle, *packs = load_with_domains(args.bundle)
+    if not packs:
         raise InputError(f"{args.bundle} has no domains", fix="python -m export build --domain NAME=RUN ...")
-    names: list[str | None] = [None, *bundle.manifest.domains]
-    frames = {name: GoldenFrames(load_bundle(args.bundle, domain=name)).image(0) for name in names}
+    frames = {each.domain: GoldenFrames(each).image(0) for each in (bundle, *packs)}
     found = {**sizes(bundle), **switching(args.bundle, frames, args.threads, args.rounds)}
     record.write("domains", args, {"bundle": bundle.manifest.name, **found})
 

@@ -56,6 +56,7 @@ __all__ = [
     "Target",
     "TensorSpec",
     "load_bundle",
+    "load_with_domains",
     "require_replaceable",
     "write_bundle",
 ]
@@ -157,6 +158,17 @@ def load_bundle(path: Path | str, check_files: bool = True, domain: str | None =
     for entry in manifest.files:
         _check_file(root, entry, check_files)
     return Bundle(root, of_domain(manifest, domain) if domain else manifest, domain)
+
+
+def load_with_domains(path: Path | str) -> list[Bundle]:
+    """The bundle in folder `path`, checked, and after it each of its domains.
+
+    Raises:
+        InputError: as `load_bundle`.
+    """
+    base = load_bundle(path)
+    names = base.manifest.domains
+    return [base, *(Bundle(base.root, of_domain(base.manifest, name), name) for name in names)]
 
 
 def write_bundle(final: Path | str, manifest: Manifest, files: Mapping[str, Path | bytes]) -> Bundle:

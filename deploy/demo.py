@@ -67,14 +67,13 @@ def load(folders: list[Path]) -> list[Bundle]:
     Raises:
         InputError: a damaged one, or one for CT.
     """
-    from deploy.bundle import load_bundle
+    from deploy.bundle import load_with_domains
 
     found = []
     for folder in folders:
-        base = load_bundle(folder)
+        base, *packs = load_with_domains(folder)
         if base.manifest.preprocess.hu_window:
             fix = "use run for volumes, or serve for slices"
             raise InputError(f"{folder} is for CT", expected="a bundle for pictures", fix=fix)
-        packs = [load_bundle(folder, check_files=False, domain=name) for name in base.manifest.domains]
         found += [base, *(pack for pack in packs if not pack.manifest.preprocess.hu_window)]
     return found

@@ -22,7 +22,7 @@ from deploy.bundle import Bundle
 from deploy.device import open_meter, this_machine
 from deploy.frames import Frames, SplitFrames, open_frames
 from deploy.labels import dataset_digest
-from deploy.measurement import DatasetRef, Measurement, OfflineRow, Startup, Sustained
+from deploy.measurement import DatasetRef, Measurement, OfflineRow, Startup, Sustained, identity
 from deploy.memory import peak_memory
 from deploy.metrics import ConfusionMatrix, overlap_scores, volume_scores
 from deploy.offline import offline
@@ -69,7 +69,7 @@ def measure(
         versions = {"numpy": np.__version__, "opencv": cv2.__version__, **segmenter.session.versions()}
         threads = segmenter.threads
     return Measurement(
-        **_identity(bundle),
+        **identity(bundle),
         **_accuracy(bundle, source, done.matrix, split),
         **_ct_accuracy(source, done),
         **_timing(done),
@@ -124,21 +124,6 @@ def _take_more(
             more.rows.append(row)
     if not more.interrupted:
         more.peak = peak_memory(bundle, threads, *folder)
-
-
-def _identity(bundle: Bundle) -> dict[str, Any]:
-    manifest = bundle.manifest
-    return {
-        "name": manifest.name,
-        "proof": "executed",
-        "target": manifest.target.runtime,
-        "precision": manifest.target.precision,
-        "options": manifest.target.options,
-        "size": manifest.preprocess.size,
-        "model": manifest.provenance.model,
-        "bundle_bytes": sum(entry.bytes for entry in manifest.files),
-        "bundle_sha256": bundle.sha256,
-    }
 
 
 def _accuracy(bundle: Bundle, source: Frames, matrix: ConfusionMatrix | None, split: str) -> dict[str, Any]:

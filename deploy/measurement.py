@@ -13,13 +13,16 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from deploy.device import Machine
 from deploy.errors import InputError
 from deploy.files import atomic_write_text, sha256_file
 from deploy.manifest import is_proof
 from deploy.schema import decode, encode, read_json
+
+if TYPE_CHECKING:
+    from deploy.bundle import Bundle
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -171,6 +174,22 @@ class Measurement:
     dice: dict[str, float | None] | None = None
     volume_dice: dict[str, dict[str, float | None]] | None = None
     schema_version: int = field(default=SCHEMA_VERSION)
+
+
+def identity(bundle: Bundle) -> dict[str, Any]:
+    """The fields that say which bundle was measured, where its network was executed."""
+    manifest = bundle.manifest
+    return {
+        "name": manifest.name,
+        "proof": "executed",
+        "target": manifest.target.runtime,
+        "precision": manifest.target.precision,
+        "options": manifest.target.options,
+        "size": manifest.preprocess.size,
+        "model": manifest.provenance.model,
+        "bundle_bytes": sum(entry.bytes for entry in manifest.files),
+        "bundle_sha256": bundle.sha256,
+    }
 
 
 def measurement_to_json(measurement: Measurement) -> dict[str, Any]:

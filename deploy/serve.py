@@ -17,8 +17,8 @@ from pathlib import Path
 from deploy.errors import InputError
 from deploy.files import require_writable
 from deploy.options import port
+from deploy.server.addresses import LOOPBACK, open_socket, own_addresses
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 REPORTS = Path("runs/report")
 
 
@@ -66,34 +66,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def open_socket(host: str, number: int) -> socket.socket:
-    """A listening socket.
-
-    Raises:
-        InputError: no such interface, or the port is in use.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, number))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        fix = "choose another --port or --host"
-        raise InputError(f"cannot listen on {host}:{number}", got=error.strerror or error, fix=fix) from error
-    return listening
-
-
 def _tls(args: argparse.Namespace, outside: bool) -> dict[str, str] | None:
     """uvicorn's TLS settings."""
-    from deploy.server.certificate import default_folder, own_addresses, self_signed
-
     if (args.cert is None) != (args.key is None):
         raise InputError("--cert and --key", got="one of them", expected="both")
     if args.cert:
         return _given(args.cert, args.key)
     if args.tls:
+        from deploy.server.certificate import default_folder, self_signed
+
         certificate, key, fingerprint = self_signed(default_folder(), own_addresses())
         print(f"self-signed certificate {certificate}\nits SHA-256 {fingerprint}")
         return {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
@@ -117,8 +98,6 @@ def _tell(
     args: argparse.Namespace, listening: socket.socket, tls: dict[str, str] | None, token: str | None
 ) -> None:
     """Print the links."""
-    from deploy.server.certificate import own_addresses
-
     number = listening.getsockname()[1]
     anywhere = args.host in ("0.0.0.0", "::")
     hosts = [name for name in own_addresses() if name not in LOOPBACK] if anywhere else [args.host]

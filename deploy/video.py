@@ -138,18 +138,34 @@ def _means(busy_ns: Sequence[int], frames: int) -> dict[str, float]:
     return {name: ns / 1e6 / frames for name, ns in zip(STAGES, busy_ns, strict=True)}
 
 
+def picture_size(capture: Any) -> tuple[int, int] | None:
+    """(height, width) of an OpenCV capture's pictures, or None where it gives none that can be taken."""
+    size = int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)), int(capture.get(cv2.CAP_PROP_FRAME_WIDTH))
+    return size if capture.isOpened() and all(1 <= side <= MAX_SIDE for side in size) else None
+
+
+def frame_rate(capture: Any) -> float:
+    """Frames a second of an OpenCV capture; 30 where what it tells cannot be."""
+    fps = float(capture.get(cv2.CAP_PROP_FPS))
+    return fps if 0 < fps <= 1000 else 30.0
+
+
+def to_rgb(pixels: Any) -> Image:
+    """`[H, W, 3]` uint8 as OpenCV decodes it (BGR) -> RGB."""
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
+
+
 @contextmanager
 def _reader(path: Path) -> Iterator[tuple[Any, tuple[int, int], float]]:
     """(the open video, (height, width), frames a second)."""
     video = cv2.VideoCapture(str(path))
     try:
-        size = int(video.get(cv2.CAP_PROP_FRAME_HEIGHT)), int(video.get(cv2.CAP_PROP_FRAME_WIDTH))
-        if not video.isOpened() or not all(1 <= side <= MAX_SIDE for side in size):
+        size = picture_size(video)
+        if size is None:
             raise InputError(
                 f"cannot decode {path}", got="no video, or an unknown codec", fix="convert it to MP4"
             )
-        fps = video.get(cv2.CAP_PROP_FPS)
-        yield video, size, fps if 0 < fps <= 1000 else 30.0
+        yield video, size, frame_rate(video)
     finally:
         video.release()
 
@@ -183,4 +199,4 @@ def _frames(video: Any, path: Path, size: tuple[int, int]) -> Iterator[Image]:
             return
         if pixels.shape[:2] != size:
             raise InputError(f"{path}: a frame of another size", got=pixels.shape[:2], expected=size)
-        yield np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
+        yield to_rgb(pixels)

@@ -17,12 +17,12 @@ import cv2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from deploy.preprocess import Image
-from deploy.serve import open_socket
-from deploy.server.assets import make_asset
+from deploy.server.addresses import open_socket
+from deploy.server.assets import asset_route, make_asset
 from deploy.server.connections import limits
 from deploy.server.guard import Guard
 
@@ -36,17 +36,14 @@ class View:
     """A display in a browser; `show` and `key` are the demo's thread, the rest is the server's."""
 
     def __init__(self) -> None:
-        self._picture = b""
+        self._picture: Image | None = None
         self._number = 0
         self._keys: deque[str] = deque(maxlen=16)
-        self._files = {path: make_asset(name, _read(name)) for path, name in _FILES.items()}
         self.ended = False
 
     def show(self, picture: Image) -> None:
         """Offer the picture to whoever looks."""
-        found, data = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
-        if found:
-            self._picture, self._number = data.tobytes(), self._number + 1
+        self._picture, self._number = picture, self._number + 1
 
     def key(self) -> str:
         """The oldest key not yet told."""
@@ -57,17 +54,13 @@ class View:
         routes = [
             Route("/stream", self._stream, methods=["GET"]),
             Route("/key", self._key, methods=["POST"]),
-            Route("/{path:path}", self._file, methods=["GET"]),
+            Route("/favicon.ico", self._nothing, methods=["GET"]),  # browsers ask by themselves
+            asset_route({path: make_asset(name, _read(name)) for path, name in _FILES.items()}),
         ]
         return Guard(Starlette(routes=routes), None)
 
-    async def _file(self, request: Request) -> Response:
-        if request.url.path == "/favicon.ico":
-            return Response(status_code=204)  # browsers ask by themselves
-        asset = self._files.get(request.url.path)
-        if asset is None:
-            return PlainTextResponse("not here\n", 404)
-        return Response(asset.data, headers={"content-type": asset.media_type})
+    async def _nothing(self, request: Request) -> Response:
+        return Response(status_code=204)
 
     async def _key(self, request: Request) -> Response:
         async for chunk in request.stream():
@@ -81,11 +74,11 @@ class View:
     async def _pictures(self) -> AsyncIterator[bytes]:
         seen = 0
         while not self.ended:
-            if self._number == seen:
+            if self._picture is None or self._number == seen:
                 await asyncio.sleep(_TICK_S)
                 continue
             seen = self._number
-            yield _BOUNDARY + self._picture + b"\r\n"
+            yield _BOUNDARY + await asyncio.to_thread(_jpeg, self._picture) + b"\r\n"
 
 
 @contextmanager
@@ -106,6 +99,12 @@ def open_view(port: int) -> Iterator[View]:
         finally:
             view.ended = server.should_exit = True
             thread.join(5)
+
+
+def _jpeg(picture: Image) -> bytes:
+    done, data = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+    assert done
+    return data.tobytes()
 
 
 def _read(name: str) -> bytes:

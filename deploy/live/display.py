@@ -16,7 +16,6 @@ import cv2
 from deploy.errors import InputError
 from deploy.preprocess import Image
 
-KINDS = ("auto", "window", "browser", "none")
 _TITLE = "edgeseg"
 
 

@@ -6,13 +6,11 @@ comes. Refuses to know sources, screens and files.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import count
 
 import numpy as np
 
@@ -64,8 +62,8 @@ class Player:
                     record(picture)
                 shown.frames += 1
                 shown.total_ms.append(times.total_ns / 1e6)
-                if not source.live:
-                    _wait(recent, 1 / source.fps if not record else 0.0)
+                if not source.live and not record:
+                    _wait(recent, 1 / source.fps)
                 recent.append(time.perf_counter())
         except KeyboardInterrupt:
             pass
@@ -100,7 +98,7 @@ class Player:
     def _pictures(
         self, source: Source, display: Display, recent: Sequence[float]
     ) -> Iterator[tuple[Image, StageTimes]]:
-        for _ in count():
+        while True:
             self.press(display.key())
             while self._paused and not self._quit:
                 time.sleep(_PAUSE_S)
@@ -147,8 +145,8 @@ def _title(bundle: Bundle) -> str:
 
 def _fps(recent: Sequence[float]) -> float:
     """Frames a second over the last ones."""
-    steps = [after - before for before, after in zip(recent, list(recent)[1:], strict=False)]
-    return 1 / statistics.fmean(steps) if steps and sum(steps) > 0 else 0.0
+    span = recent[-1] - recent[0] if recent else 0.0
+    return (len(recent) - 1) / span if span > 0 else 0.0
 
 
 def _wait(recent: Sequence[float], interval_s: float) -> None:

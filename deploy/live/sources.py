@@ -13,12 +13,11 @@ from threading import Condition, Thread
 from typing import Any, Protocol
 
 import cv2
-import numpy as np
 
 from deploy.errors import InputError
-from deploy.manifest import MAX_SIDE
 from deploy.preprocess import Image, read_image
 from deploy.run import list_images
+from deploy.video import frame_rate, picture_size, to_rgb
 
 LIVE_FPS, FOLDER_FPS = 15.0, 2.0
 _SCHEMES = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
@@ -77,16 +76,11 @@ def _capture(text: str) -> Any:
         capture = cv2.VideoCapture(text, cv2.CAP_GSTREAMER)
     else:
         capture = cv2.VideoCapture(int(text) if text.isdecimal() else text)
-    size = [capture.get(side) for side in (cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)]
-    if not capture.isOpened() or not all(1 <= side <= MAX_SIDE for side in size):
+    if picture_size(capture) is None:
         capture.release()
         fix = "is it there, free and readable? Another program may hold the camera"
         raise InputError(f"cannot open {text}", got="no picture, or an unknown codec", fix=fix)
     return capture
-
-
-def _rgb(pixels: Any) -> Image:
-    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 class VideoSource:
@@ -96,14 +90,13 @@ class VideoSource:
     dropped = 0
 
     def __init__(self, capture: Any) -> None:
-        fps = capture.get(cv2.CAP_PROP_FPS)
-        self.fps = fps if 0 < fps <= 1000 else 30.0
+        self.fps = frame_rate(capture)
         self._capture = capture
 
     def next(self) -> Image | None:
         """The next frame."""
         found, pixels = self._capture.read()
-        return _rgb(pixels) if found else None
+        return to_rgb(pixels) if found else None
 
 
 class FolderSource:
@@ -151,7 +144,7 @@ class LiveSource:
             pixels, self._newest = self._newest, None
         if not came:
             raise InputError(f"{self._name}: no frame for {_PATIENCE_S:.0f} s", fix="is it still connected?")
-        return None if pixels is None else _rgb(pixels)
+        return None if pixels is None else to_rgb(pixels)
 
     def stop(self) -> None:
         """End the thread."""

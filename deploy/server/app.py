@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from deploy.errors import InputError
-from deploy.server.assets import Asset
+from deploy.server.assets import Asset, asset_route
 from deploy.server.guard import App, Guard
 from deploy.server.intake import Intake, Rate, Refused, read_body
 
@@ -32,10 +32,6 @@ _EMPTY = (
 def make_app(assets: Mapping[str, Asset], intake: Intake, token: str | None) -> App:
     """The app behind its guard."""
     rate = Rate()
-
-    async def asset(request: Request) -> Response:
-        found = assets.get(request.url.path)
-        return _answer(found, request) if found else PlainTextResponse("not here\n", 404)
 
     async def reports(request: Request) -> Response:
         return await asyncio.to_thread(_reports_page, intake.folder)
@@ -57,18 +53,9 @@ def make_app(assets: Mapping[str, Asset], intake: Intake, token: str | None) -> 
     routes = [
         Route("/reports", reports, methods=["GET"]),
         Route("/reports", report, methods=["POST"]),
-        Route("/{path:path}", asset, methods=["GET"]),
+        asset_route(assets),
     ]
     return Guard(Starlette(routes=routes), token)
-
-
-def _answer(asset: Asset, request: Request) -> Response:
-    headers = {"etag": asset.etag, "content-type": asset.media_type, "vary": "accept-encoding"}
-    if request.headers.get("if-none-match") == asset.etag:
-        return Response(status_code=304, headers=headers)
-    if asset.packed and "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(asset.packed, headers={**headers, "content-encoding": "gzip"})
-    return Response(asset.data, headers=headers)
 
 
 def _reports_page(folder: Path) -> Response:

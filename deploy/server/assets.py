@@ -1,4 +1,5 @@
-"""Everything that can be fetched, as one closed table made at the start: path -> bytes, type, digest.
+"""Everything that can be fetched, as one closed table made at the start: path -> bytes, type, digest; and the
+route that answers from it.
 
 A path that is not in the table does not exist, so none can lead out of it. Refuses to read a file later than
 at the start: what is served is what was checked.
@@ -11,6 +12,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
@@ -39,8 +44,13 @@ class Asset:
 
     data: bytes
     media_type: str
-    etag: str
+    sha256: str
     packed: bytes | None
+
+    @property
+    def etag(self) -> str:
+        """By which a browser asks whether what it has is still the same."""
+        return f'"{self.sha256[:32]}"'
 
     @property
     def wire_bytes(self) -> int:
@@ -56,7 +66,26 @@ def make_asset(name: str, data: bytes) -> Asset:
     suffix = Path(name).suffix.lower()
     packed = gzip.compress(data, 6, mtime=0) if suffix in _PACKED and len(data) > _WORTH_PACKING else None
     media_type = TYPES.get(suffix, "application/octet-stream")
-    return Asset(data, media_type, f'"{hashlib.sha256(data).hexdigest()[:32]}"', packed)
+    return Asset(data, media_type, hashlib.sha256(data).hexdigest(), packed)
+
+
+def asset_route(assets: Mapping[str, Asset]) -> Route:
+    """Answers with what is in the table, and 404 to all else."""
+
+    async def answer(request: Request) -> Response:
+        found = assets.get(request.url.path)
+        return _answer(found, request) if found else PlainTextResponse("not here\n", 404)
+
+    return Route("/{path:path}", answer, methods=["GET"])
+
+
+def _answer(asset: Asset, request: Request) -> Response:
+    headers = {"etag": asset.etag, "content-type": asset.media_type, "vary": "accept-encoding"}
+    if request.headers.get("if-none-match") == asset.etag:
+        return Response(status_code=304, headers=headers)
+    if asset.packed and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(asset.packed, headers={**headers, "content-encoding": "gzip"})
+    return Response(asset.data, headers=headers)
 
 
 def page_assets() -> Assets:
@@ -91,8 +120,8 @@ def bundle_assets(bundles: Mapping[str, Bundle]) -> Assets:
     found = {}
     for key, bundle in bases.items():
         for entry in bundle.manifest.files:
-            data = bundle.path(entry).read_bytes()
-            if hashlib.sha256(data).hexdigest() != entry.sha256:
+            asset = make_asset(entry.path, bundle.path(entry).read_bytes())
+            if asset.sha256 != entry.sha256:
                 raise InputError(f"{bundle.root}: {entry.path} has changed", fix="start again")
-            found[f"/bundles/{key}/{entry.path}"] = make_asset(entry.path, data)
+            found[f"/bundles/{key}/{entry.path}"] = asset
     return found

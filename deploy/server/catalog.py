@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy.bundle import Bundle, load_bundle
+from deploy.bundle import Bundle, load_with_domains
 from deploy.domain import domain_name
 from deploy.errors import InputError
 from deploy.externaldata import references
-from deploy.labels import dataset_digest, hu_scale, list_pairs, read_dataset
+from deploy.frames import SplitFrames
+from deploy.labels import dataset_digest
 from deploy.manifest import manifest_to_json
 from deploy.server.assets import Asset, Assets, make_asset
 from deploy.server.vendor import VERSION
@@ -32,9 +33,8 @@ def load_bundles(folders: Sequence[Path]) -> dict[str, Bundle]:
         raise InputError("bundles", got=len(folders), expected=f"at most {MOST_BUNDLES}")
     found: dict[str, Bundle] = {}
     for index, folder in enumerate(folders):
-        found[str(index)] = base = load_bundle(folder)
-        for name in base.manifest.domains:
-            found[f"{index}+{name}"] = load_bundle(folder, check_files=False, domain=name)
+        for bundle in load_with_domains(folder):
+            found[f"{index}+{bundle.domain}" if bundle.domain else str(index)] = bundle
     for bundle in found.values():
         _require_runnable(bundle)
     return found
@@ -45,7 +45,7 @@ def catalog(bundles: Mapping[str, Bundle], assets: Assets) -> Asset:
     value = {
         "runtime_version": VERSION,
         "bundles": [_entry(key, bundle) for key, bundle in bundles.items()],
-        "files": {path: asset.etag.strip('"') for path, asset in assets.items()},
+        "files": list(assets),
     }
     return make_asset("catalog.json", json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
 
@@ -55,12 +55,12 @@ def _entry(key: str, bundle: Bundle) -> dict[str, Any]:
     base = f"/bundles/{key.partition('+')[0]}/"
     model = _model(bundle)
     shared = {reference.location for reference in references(model)} if model.suffix == ".onnx" else ()
-    beside = base + model.parent.relative_to(bundle.root.resolve()).as_posix()
+    address = base + model.relative_to(bundle.root.resolve()).as_posix()
     return {
         "id": key,
         "base": base,
-        "model": base + model.relative_to(bundle.root.resolve()).as_posix(),
-        "external": {name: f"{beside.removesuffix('.').rstrip('/')}/{name}" for name in sorted(shared)},
+        "model": address,
+        "external": {name: f"{address.rpartition('/')[0]}/{name}" for name in sorted(shared)},
         "sha256": bundle.sha256,
         "bytes": sum(entry.bytes for entry in manifest.files),
         "domain": domain_name(manifest),
@@ -95,21 +95,17 @@ def _evaluation(bundle: Bundle, base: str) -> dict[str, Any] | None:
     folder = bundle.manifest.eval
     if folder is None:
         return None
-    info = read_dataset(bundle.root / folder)
-    pairs = list_pairs(info, "val")
-    if info.classes != tuple(entry.name for entry in bundle.manifest.classes):
-        raise InputError(f"{bundle.root / folder}: classes", got=", ".join(info.classes))
-    scale = hu_scale(info, bundle.manifest.preprocess)
+    frames = SplitFrames(bundle, bundle.root / folder, "val")
     listed = [
         {what: base + _listed(bundle, path) for what, path in (("image", pair.image), ("mask", pair.mask))}
-        for pair in pairs
+        for pair in frames.pairs
     ]
     return {
-        "name": info.name,
-        "split": "val",
-        "sha256": dataset_digest(pairs),
-        "ignore_index": info.ignore_index,
-        "hu_offset": scale.offset if scale else None,
+        "name": frames.info.name,
+        "split": frames.split,
+        "sha256": dataset_digest(frames.pairs),
+        "ignore_index": frames.info.ignore_index,
+        "hu_offset": frames.hu.offset if frames.hu else None,
         "pairs": listed,
     }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import socket
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -26,18 +25,6 @@ DAYS = 397  # the longest that browsers take
 def default_folder() -> Path:
     """Where the certificate is kept between starts."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "edgeseg"
-
-
-def own_addresses() -> list[str]:
-    """Names and addresses under which others may reach this machine."""
-    found = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing: asks which interface would
-            found.append(probe.getsockname()[0])
-        except OSError:
-            pass
-    return list(dict.fromkeys(found))
 
 
 def self_signed(folder: Path, names: list[str]) -> tuple[Path, Path, str]:

@@ -15,8 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from deploy.server.addresses import LOOPBACK
+
 COOKIE = "edgeseg"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POLICY = "; ".join(
     (
         "default-src 'none'",

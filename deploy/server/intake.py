@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
-from deploy.measurement import FILE_LIMIT, Measurement, keep_measurement, measurement_from_json
+from deploy.measurement import FILE_LIMIT, Measurement, identity, keep_measurement, measurement_from_json
 from deploy.schema import parse_json
 
 TARGET = "onnxruntime-web"
@@ -74,7 +74,8 @@ class Intake:
 
     def __init__(self, folder: Path, bundles: Mapping[str, Bundle], command: str) -> None:
         self.folder, self._command = folder, command
-        self._bundles = {(bundle.sha256, bundle.manifest.name): bundle for bundle in bundles.values()}
+        told = [{**identity(bundle), "target": TARGET, "brought": False} for bundle in bundles.values()]
+        self._own = {(one["bundle_sha256"], one["name"]): one for one in told}
 
     def keep(self, body: bytes) -> Path:
         """The file that now holds the report.
@@ -94,21 +95,10 @@ class Intake:
 
     def _require_own(self, m: Measurement) -> None:
         """What a report says of its bundle must be what the bundle says."""
-        bundle = self._bundles.get((m.bundle_sha256, m.name))
-        if bundle is None:
+        own = self._own.get((m.bundle_sha256, m.name))
+        if own is None:
             raise Refused(422, "report: name and bundle_sha256 are of no bundle that is served here")
-        manifest = bundle.manifest
-        told = {
-            "target": (m.target, TARGET),
-            "precision": (m.precision, manifest.target.precision),
-            "options": (m.options, manifest.target.options),
-            "size": (m.size, manifest.preprocess.size),
-            "model": (m.model, manifest.provenance.model),
-            "proof": (m.proof, "executed"),
-            "bundle_bytes": (m.bundle_bytes, sum(entry.bytes for entry in manifest.files)),
-            "machine.platform": (m.machine.platform, "browser"),
-            "brought": (m.brought, False),
-        }
-        wrong = [name for name, (here, there) in told.items() if here != there]
+        wrong = [name for name, value in own.items() if getattr(m, name) != value]
+        wrong += [] if m.machine.platform == "browser" else ["machine.platform"]
         if wrong:
             raise Refused(422, f"report: {', '.join(wrong)} not as in the bundle")

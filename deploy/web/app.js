@@ -13,6 +13,7 @@ const samples = await (await fetch("/samples/samples.json")).json();
 const models = new Models(catalog.bundles);
 const stage = new Stage($("panes"), { onAreas: (shares) => { legend.areas = shares; }, onError: fail });
 const legend = new Legend($("legend"), () => stage.redraw());
+stage.view.hidden = legend.hidden;
 const most = navigator.hardwareConcurrency || 1, isolated = self.crossOriginIsolated;
 let threads = isolated ? Math.min(most, 8) : 1;
 
@@ -45,7 +46,6 @@ async function reopen(newClasses) {
   if (newClasses) {
     stage.view.colours = models.current.manifest.classes.map(({ colour }) => colour);
     legend.classes = models.current.manifest.classes;
-    stage.view.hidden = legend.hidden;
   }
   say("Loading the model");
   const entries = [models.current, models.beside].filter(Boolean);
@@ -70,7 +70,7 @@ async function show(open, button = null) {
     source.close();
     throw new Error("16 bits, taken as a CT slice: that needs a CT model");
   }
-  if (source.isCt) setWindow(source, models.current.manifest.preprocess.hu_window ?? source.window);
+  if (source.isCt) setWindow(source, models.current.manifest.preprocess.hu_window);
   stage.set(source);
   for (const other of document.querySelectorAll(".bar [aria-pressed]")) other.setAttribute("aria-pressed", String(other === button));
   Object.assign($("pause"), { hidden: !source.live, textContent: "Pause" });
@@ -116,14 +116,14 @@ function nudge(input, by) { input.value = Number(input.value) + by; viewChanged(
 
 function nextDomain() {
   const names = models.domains, at = names.indexOf(models.current.domain);
-  return choose(models.bundles.find(({ domain }) => domain === names[(at + 1) % names.length]));
+  return choose(models.first(names[(at + 1) % names.length]));
 }
 
 function addDomains() {
   $("domains").append(...models.domains.map((name) => {
     const box = document.createElement("label"), input = document.createElement("input"), text = document.createElement("span");
     Object.assign(input, { type: "radio", name: "domain", value: name });
-    input.onchange = () => choose(models.bundles.find(({ domain }) => domain === name));
+    input.onchange = () => choose(models.first(name));
     text.textContent = name;
     box.append(input, text);
     return box;
@@ -174,8 +174,8 @@ const measure = measurePanel({
 });
 
 addDomains(); addSamples(); addFiles(); addDragging();
-$("threads").append(...[1, 2, 4, 8, 16].filter((n) => n === 1 || (isolated && n <= most)).map((n) => option(n, String(n))));
-if (![...$("threads").options].some((entry) => Number(entry.value) === threads)) $("threads").append(option(threads, String(threads)));
+const usual = [1, 2, 4, 8, 16].filter((n) => n === 1 || (isolated && n <= most));
+$("threads").append(...[...new Set([...usual, threads])].map((n) => option(n, String(n))));
 $("threads").value = threads;
 $("threads").disabled = $("threads").options.length < 2;
 $("model").onchange = $("size").onchange = ({ target }) => choose(byId(target.value));

@@ -3,7 +3,7 @@
 /** `actions`: key -> function. */
 export function listen(actions) {
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input[type=text], dialog")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, dialog")) return;
     if (event.key === " " && event.target.closest("button, input, a, summary")) return;
     const action = actions[event.key.toLowerCase()];
     if (!action) return;

@@ -1,5 +1,6 @@
 // "Measure this device": SingleStream in this browser, one frame after the other, as deploy/harness.py does it.
 // Figures are of decoded frame to label map at the frame's own size; mIoU of the very maps that were timed.
+import { bytesOf } from "./bytes.js";
 import { browser, describe } from "./device.js";
 import { ConfusionMatrix, jitter, judge, mean, median, percentile } from "./metrics.js";
 import { Network } from "./network.js";
@@ -16,8 +17,7 @@ export async function measure(entry, threads, runtimeVersion, progress, frames =
   const network = await Network.open(entry, threads);
   try {
     progress(0, "verifying");
-    await verify(network, entry);
-    const source = entry.evaluation ? new LabelledFrames(entry) : await GoldenFrames.of(entry);
+    const source = await verified(network, entry);
     const taken = await timedPass(network, source, frames, progress);
     return await report(entry, network, source, taken, runtimeVersion);
   } finally {
@@ -25,11 +25,17 @@ export async function measure(entry, threads, runtimeVersion, progress, frames =
   }
 }
 
-/** Replay the golden: as `deploy verify`. */
-export async function verify(network, entry) {
-  const { golden, outputs: [spec] } = entry.manifest;
+/** What to measure with, once the network has given what the golden asks. */
+async function verified(network, entry) {
+  const { golden } = entry.manifest;
   if (!golden) throw new Error("the bundle has no golden, so nothing shows that this browser computes the same");
-  const { inputs, outputs } = await readNpz(await bytesOf(entry.base + golden.file));
+  const arrays = await readNpz(await bytesOf(entry.base + golden.file));
+  await verify(network, entry.manifest, arrays);
+  return entry.evaluation ? new LabelledFrames(entry) : new GoldenFrames(arrays.inputs, entry.manifest);
+}
+
+/** Replay the golden: as `deploy verify`. */
+async function verify(network, { golden, outputs: [spec] }, { inputs, outputs }) {
   const given = inputs.data.length / inputs.shape[0], asked = outputs.data.length / outputs.shape[0];
   let equal = 0, largest = 0;
   for (let n = 0; n < inputs.shape[0]; n++) {
@@ -44,7 +50,6 @@ export async function verify(network, entry) {
   const labels = spec.layout === "NHW" ? outputs.data.length : outputs.data.length / channels(spec);
   if (!(equal / labels >= golden.min_agreement)) throw new Error(`golden not met: agreement ${(equal / labels).toFixed(6)}, asked ${golden.min_agreement}`);
   if (!(largest <= golden.max_abs_error)) throw new Error(`golden not met: largest error ${largest}, asked ${golden.max_abs_error}`);
-  return equal / labels;
 }
 
 const channels = (spec) => spec.shape[spec.layout === "NHWC" ? 3 : 1];
@@ -138,13 +143,10 @@ class LabelledFrames {
 class GoldenFrames {
   reason = "the bundle has no labelled images: speed only";
 
-  static async of({ base, manifest }) {
-    const { inputs } = await readNpz(await bytesOf(base + manifest.golden.file));
-    const frames = new GoldenFrames();
+  constructor(inputs, manifest) {
     const [height, width] = manifest.preprocess.size, pixels = height * width;
-    frames.length = inputs.shape[0];
-    frames.images = Array.from({ length: frames.length }, (_, n) => ({ width, height, data: rgba(inputs.data, n * pixels * 3, pixels, manifest) }));
-    return frames;
+    this.length = inputs.shape[0];
+    this.images = Array.from({ length: this.length }, (_, n) => ({ width, height, data: rgba(inputs.data, n * pixels * 3, pixels, manifest) }));
   }
 
   matrix() { return null; }
@@ -159,10 +161,4 @@ function rgba(values, start, pixels, { preprocess: { in_graph: inGraph, mean: me
       data[4 * i + c] = inGraph ? value : (value * std[c] + means[c]) * 255;
     }
   return data;
-}
-
-async function bytesOf(path) {
-  const response = await fetch(path);
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
-  return new Uint8Array(await response.arrayBuffer());
 }

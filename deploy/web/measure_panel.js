@@ -61,12 +61,12 @@ async function send(report) {
   }
   const answer = await response.json().catch(() => ({ error: `status ${response.status}` }));
   if (!response.ok) return paragraph(`Not taken: ${answer.error}`, "bad");
-  const done = paragraph("Sent. ", "sent"), link = document.createElement("a");
+  const done = paragraph("Sent. "), link = document.createElement("a");
   Object.assign(link, { href: "/reports", textContent: "See all measurements" });
   done.append(link);
   return done;
 }
 
-function paragraph(text, kind) {
+function paragraph(text, kind = "") {
   return Object.assign(document.createElement("p"), { textContent: text, className: kind });
 }

@@ -21,6 +21,9 @@ export class Models {
   get domains() { return [...new Set(this.bundles.map((entry) => entry.domain))]; }
   get inDomain() { return this.bundles.filter((entry) => entry.domain === this.current.domain); }
 
+  /** The first bundle of a domain. */
+  first(name) { return this.bundles.find(({ domain }) => domain === name); }
+
   /** One entry a model: in the current size where it exists. */
   get models() {
     const found = new Map();

@@ -1,8 +1,6 @@
 // One picture with its label map over it. Redraws by itself when opacity, split or switches change; refuses to
 // know where frames and labels come from.
 
-const LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
-
 export class Pane {
   #context; #picture = document.createElement("canvas"); #paint = document.createElement("canvas");
   #title = document.createElement("b"); #figures = document.createElement("span");
@@ -56,7 +54,7 @@ export class Pane {
   #colour({ colours, hidden }, width, height) {
     const table = new Uint32Array(256);
     colours.forEach(([r, g, b], id) => {
-      if (!hidden.has(id)) table[id] = LITTLE_ENDIAN ? (0xff000000 | (b << 16) | (g << 8) | r) >>> 0 : ((r << 24) | (g << 16) | (b << 8) | 0xff) >>> 0;
+      if (!hidden.has(id)) table[id] = 0xff000000 | (b << 16) | (g << 8) | r;  // RGBA in memory: every browser is little-endian
     });
     const image = new ImageData(width, height), pixels = new Uint32Array(image.data.buffer);
     for (let i = 0; i < pixels.length; i++) pixels[i] = table[this.labels[i]];

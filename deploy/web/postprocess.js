@@ -16,7 +16,7 @@ export function toFrameSize(labels, rule, frame) {
 }
 
 /** Nearest neighbour by the pixel-centre rule in whole numbers, from a window of the map. */
-export function nearest(labels, stride, [top, left, height, width], [H, W]) {
+function nearest(labels, stride, [top, left, height, width], [H, W]) {
   const rows = sourceIndex(height, H), columns = sourceIndex(width, W), out = new Uint8Array(H * W);
   for (let y = 0, at = 0; y < H; y++) {
     const start = (top + rows[y]) * stride + left;
@@ -29,7 +29,7 @@ function sourceIndex(count, wanted) {
   return Int32Array.from({ length: wanted }, (_, i) => Math.floor(((2 * i + 1) * count) / (2 * wanted)));
 }
 
-/** {classes, height, width, at(class, y, x)} of NCHW or NHWC logits, scaled where they are integers. */
+/** {classes, height, width, plane(class)} of NCHW or NHWC logits, scaled where they are integers. */
 function logits({ data }, spec) {
   const last = spec.layout === "NHWC";
   const [classes, height, width] = last ? [spec.shape[3], spec.shape[1], spec.shape[2]] : spec.shape.slice(1);
@@ -48,8 +48,9 @@ function logitsToLabels({ classes, height, width, plane }, [H, W], upsample) {
   const labels = new Uint8Array(H * W);
   let best = null;
   for (let c = 0; c < classes; c++) {
-    const values = enlarge(plane(c), width, rows, columns);
-    if (!values.every(Number.isFinite)) throw new Error("the network's logits are not finite");
+    const small = plane(c);
+    if (!small.every(Number.isFinite)) throw new Error("the network's logits are not finite");
+    const values = enlarge(small, width, rows, columns);
     if (best === null) best = values;
     else for (let i = 0; i < values.length; i++) if (values[i] > best[i]) { best[i] = values[i]; labels[i] = c; }
   }

@@ -12,7 +12,7 @@ export function prepareInput(image, rule, spec) {
 }
 
 /** The mean colour, which normalises to about 0. */
-export function padColour(rule) {
+function padColour(rule) {
   return rule.mean.map((value) => Math.min(255, Math.max(0, roundHalfEven(255 * value))));
 }
 

@@ -1,5 +1,6 @@
 // Where frames come from: camera, image, video, a panned picture, a CT slice. Nothing leaves the browser.
 // A source has {title, live, frame()}: frame() gives the newest {width, height, data: RGBA}, or null at the end.
+import { bytesOf } from "./bytes.js";
 import { decodePng, isDeepPng } from "./png.js";
 import { toHu, windowHu } from "./preprocess.js";
 
@@ -28,9 +29,9 @@ export async function openFile(file) {
 
 /** A sample of samples.json. */
 export async function openSample({ file, title, kind, hu_offset: offset }) {
-  const blob = await (await fetch(file)).blob();
-  if (kind === "ct") return new CtSource(title, await decodePng(new Uint8Array(await blob.arrayBuffer())), offset);
-  const image = await decodeImage(blob);
+  const bytes = await bytesOf(file);
+  if (kind === "ct") return new CtSource(title, await decodePng(bytes), offset);
+  const image = await decodeImage(new Blob([bytes]));
   return kind === "pan" ? new PanSource(title, image) : new ImageSource(title, image);
 }
 
@@ -42,8 +43,7 @@ export async function decodeImage(blob) {
   } catch {
     throw new Error("this browser cannot read the file as an image or a video");
   }
-  const ratio = Math.min(1, LONGEST_SIDE / Math.max(bitmap.width, bitmap.height));
-  const pixels = grab(bitmap, Math.round(bitmap.width * ratio), Math.round(bitmap.height * ratio));
+  const pixels = grab(bitmap, bitmap.width, bitmap.height);
   bitmap.close();
   return pixels;
 }
@@ -51,7 +51,10 @@ export async function decodeImage(blob) {
 const canvas = document.createElement("canvas");
 const context = canvas.getContext("2d", { willReadFrequently: true });
 
-function grab(picture, width, height) {
+/** Pixels of a picture of `across` x `down`, not larger than `LONGEST_SIDE`. */
+function grab(picture, across, down) {
+  const ratio = Math.min(1, LONGEST_SIDE / Math.max(across, down));
+  const [width, height] = [across, down].map((side) => Math.round(side * ratio));
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
   context.drawImage(picture, 0, 0, width, height);
   return context.getImageData(0, 0, width, height);
@@ -82,8 +85,7 @@ class VideoSource {
 
   frame() {
     const { videoWidth: width, videoHeight: height } = this.video;
-    const ratio = Math.min(1, LONGEST_SIDE / Math.max(width, height));
-    return width ? grab(this.video, Math.round(width * ratio), Math.round(height * ratio)) : null;
+    return width ? grab(this.video, width, height) : null;
   }
 
   pause(paused) { return paused ? this.video.pause() : this.video.play(); }
@@ -117,7 +119,7 @@ class PanSource {
 class CtSource {
   live = false;
   isCt = true;
-  window = [-160, 240];
+  window = null;  // the page sets it before the first frame
   constructor(title, png, offset) {
     this.title = title;
     this.#size = [png.width, png.height];

@@ -33,7 +33,7 @@ async function keep() {
 
 async function keepAll({ files }) {
   const cache = await caches.open(CACHE);
-  const wanted = ["/catalog.json", ...Object.keys(files).filter((path) => !LATER.test(path))];
+  const wanted = ["/catalog.json", ...files.filter((path) => !LATER.test(path))];
   await cache.addAll(wanted);  // all or nothing
   for (const old of await cache.keys()) if (!wanted.includes(new URL(old.url).pathname)) await cache.delete(old);
 }

@@ -1,6 +1,7 @@
 // One loaded network in a thread of its own: frames in, label maps and stage times out.
 // Refuses to know the page. Messages: {id, kind: "open" | "segment" | "raw", ...} -> {id, ...} or {id, error}.
 import * as ort from "./ort/ort.wasm.min.mjs";
+import { bytesOf } from "./bytes.js";
 import { outputToLabels, toFrameSize } from "./postprocess.js";
 import { prepareInput } from "./preprocess.js";
 
@@ -36,12 +37,6 @@ const handlers = {
     return { data: (await run({ type: spec.dtype, data, dims: spec.shape })).data };
   },
 };
-
-async function bytesOf(path) {
-  const response = await fetch(path);
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
-  return new Uint8Array(await response.arrayBuffer());
-}
 
 async function run({ type, data, dims }) {
   const feeds = { [manifest.inputs[0].name]: new ort.Tensor(type, data, dims) };
