@@ -8,8 +8,6 @@ drawn scene. Refuses to know what is measured.
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.rounds import ROOT
+from deploy.child import call
 from deploy.manifest import IMAGENET_MEAN, IMAGENET_STD
 from deploy.preprocess import Image, Size
 from export.targets import BuildContext, onnxruntime
@@ -76,13 +74,10 @@ def build_bundle(checkpoint: Path, size: Size, out: Path) -> Path:
     """Export as a user does, with the parity gate of `export build`; returns the bundle's folder.
 
     Raises:
-        RuntimeError: the build failed; its last words are in the message.
+        ChildFailed: the build failed; its last words are in the message.
     """
-    command = [sys.executable, "-m", "export", "build", "--checkpoint", str(checkpoint), "--target"]
-    command += ["onnxruntime", "--size", f"{size[0]}x{size[1]}", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
+    words = ["export", "build", "--checkpoint", str(checkpoint), "--target", "onnxruntime"]
+    call(*words, "--size", f"{size[0]}x{size[1]}", "--out", str(out))
     return out
 
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import deploy
 from deploy.bundle import Bundle, load_bundle
+from deploy.child import ChildFailed, call
 from deploy.frames import open_frames
 from deploy.options import add_bundle, add_data
 from deploy.segmenter import Segmenter
@@ -27,27 +25,14 @@ _TIMEOUT_S = 600
 
 def peak_memory(bundle: Bundle, threads: int, data: Path | None, split: str) -> tuple[int | None, str | None]:
     """(bytes, None), or (None, why it could not be measured)."""
-    command = [sys.executable, "-m", "deploy", "_memory", str(bundle.root), "--threads", str(threads)]
-    command += ["--data", str(data), "--split", split] if data else []
-    command += ["--domain", bundle.domain] if bundle.domain else []
-    command += ["--options", json.dumps(bundle.manifest.target.options)]
+    words = ["deploy", "_memory", str(bundle.root), "--threads", str(threads)]
+    words += ["--data", str(data), "--split", split] if data else []
+    words += ["--domain", bundle.domain] if bundle.domain else []
+    words += ["--options", json.dumps(bundle.manifest.target.options)]
     try:
-        done = subprocess.run(
-            command, env=child_environment(), capture_output=True, text=True, timeout=_TIMEOUT_S
-        )
-        return int(json.loads(done.stdout)["peak_memory_bytes"]), None
-    except subprocess.TimeoutExpired:
-        return None, f"the child process took longer than {_TIMEOUT_S} s"
-    except (OSError, ValueError, KeyError, TypeError):
-        lines = done.stderr.strip().splitlines() if "done" in locals() else []
-        return None, f"the child process failed: {lines[-1] if lines else 'no output'}"[:500]
-
-
-def child_environment() -> dict[str, str]:
-    """For a child `python -m deploy`: it finds this very package, in a folder or in one file."""
-    package = str(Path(str(deploy.__file__)).parent.parent)
-    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path}
+        return int(json.loads(call(*words, timeout_s=_TIMEOUT_S))["peak_memory_bytes"]), None
+    except (ChildFailed, OSError) as error:
+        return None, f"the child process failed: {error}"[:500]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

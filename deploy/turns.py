@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from deploy.child import ChildFailed, call
 from deploy.errors import InputError
 from deploy.measurement import Measurement, measurement_from_json
-from deploy.memory import child_environment
 from deploy.progress import track
 
 Rounds = dict[str, list[Measurement]]
@@ -27,12 +25,11 @@ def measured(bundle: Path, words: Sequence[str]) -> Measurement:
     Raises:
         InputError: it failed; its own line is passed on.
     """
-    command = [sys.executable, "-m", "deploy", "bench", str(bundle), *words, "--json", "-"]
-    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no output"]
-        raise InputError(f"{bundle} cannot be measured", got=lines[-1].removeprefix("error: "))
-    return measurement_from_json(json.loads(done.stdout), str(bundle))
+    try:
+        told = call("deploy", "bench", str(bundle), *words, "--json", "-")
+    except ChildFailed as error:
+        raise InputError(f"{bundle} cannot be measured", got=error) from None
+    return measurement_from_json(json.loads(told), str(bundle))
 
 
 def take_turns(bundles: Sequence[Path], words: Sequence[str], rounds: int) -> Rounds:

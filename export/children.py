@@ -6,9 +6,9 @@ Refuses to know what they print, but for the error that ends them.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
+
+from deploy.child import ChildFailed, call
 
 FRAMES, WARMUP = 40, 5
 
@@ -34,9 +34,8 @@ def bench(bundle: Path, threads: int | None, result: Path) -> str | None:
 
 
 def _run(command: list[str]) -> str | None:
-    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
-    if done.returncode == 0:
-        return None
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (errors or lines or [f"exit status {done.returncode}"])[-1]
+    try:
+        call(*command)
+    except ChildFailed as error:
+        return str(error)
+    return None

@@ -12,7 +12,6 @@ import argparse
 import re
 import shlex
 import statistics
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -198,28 +197,19 @@ def _record(args: argparse.Namespace, recipe: Recipe, rows: list[Record]) -> Rec
 
 def _add_latency(args: argparse.Namespace, record: Record, folder: Path) -> None:
     """Export the base and every row's first run, and time them in turn: medians of `ROUNDS` p50."""
+    from deploy.child import ChildFailed, call
     from deploy.turns import take_turns
 
     size = "x".join(map(str, record["size"]))
     wanted = {args.checkpoint: record["base"], **{row["seeds"][0]["run"]: row for row in record["rows"]}}
     for name in wanted:
-        data = [] if name == args.checkpoint else ["--data", str(args.data)]
-        _call("export", "build", "--checkpoint", name, "--target", "onnxruntime", "--size", size, *data,
-              "--out", str(folder / name))  # fmt: skip
+        words = ["export", "build", "--checkpoint", name, "--target", "onnxruntime", "--size", size]
+        words += [] if name == args.checkpoint else ["--data", str(args.data)]
+        try:
+            call(*words, "--out", str(folder / name))
+        except ChildFailed as error:
+            raise GateError(f"{name} cannot be exported", got=error) from None
     words = ["--frames", str(FRAMES), *(["--threads", str(args.threads)] if args.threads else [])]
     found = take_turns([folder / name for name in wanted], words, ROUNDS)
     for name, row in wanted.items():
         row["latency_ms"] = statistics.median(one.latency_ms.p50 for one in found[str(folder / name)])
-
-
-def _call(package: str, *words: str) -> str:
-    """Run a command of another package and return what it prints.
-
-    Raises:
-        GateError: it fails; its own line is told.
-    """
-    done = subprocess.run([sys.executable, "-m", package, *words], capture_output=True, text=True)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no output"]
-        raise GateError(f"python -m {package} {words[0]} failed", got=lines[-1].removeprefix("error: "))
-    return done.stdout
