@@ -40,7 +40,7 @@ PROOF = "executed" if sys.platform == "darwin" else "evaluated"
 SUPPORT = Support()
 RULES = GraphRules(
     allowed="abs add cast clip concat constexpr_affine_dequantize constexpr_lut_to_dense conv expand_dims "
-    "gelu inverse matmul mul real_div reduce_argmax reduce_max reduce_sum relu reshape sigmoid_hard "
+    "gelu inverse matmul mul real_div reduce_argmax reduce_max reduce_sum relu reshape rsqrt sigmoid_hard "
     "slice_by_index softmax split sub thresholded_relu transpose",
     most={"transpose": Most(1, softmax=1)},
 )

@@ -158,17 +158,17 @@ def _plain_attention() -> Iterator[None]:
     """
     from torch.nn.functional import softmax
 
-    from pipeline.models.attention import CORES
+    from pipeline.models import attention
 
-    def plain(q: Any, k: Any, v: Any) -> Any:
-        return v @ softmax(q.transpose(-1, -2) @ k * q.shape[-2] ** -0.5, dim=-1).transpose(-1, -2)
+    def plain(q: Any, k: Any, v: Any, scale: float) -> Any:
+        return v @ softmax((q * scale).transpose(-1, -2) @ k, dim=-1).transpose(-1, -2)
 
-    fused = CORES["softmax"]
-    CORES["softmax"] = plain
+    fused = attention.softmax_attention
+    attention.softmax_attention = plain
     try:
         yield
     finally:
-        CORES["softmax"] = fused
+        attention.softmax_attention = fused
 
 
 @contextmanager

@@ -40,7 +40,7 @@ PROOF = "executed"
 SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), packs=True, plans=True, ranges=True)
 RULES = GraphRules(
     allowed="Abs Add ArgMax Cast Clip Concat Conv DequantizeLinear Div Gelu HardSwish MatMul Mul "
-    "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub Transpose "
+    "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sqrt Sub Transpose "
     "Unsqueeze",
     most={"Transpose": Most(2, linear=1, softmax=5)},
 )

@@ -35,7 +35,7 @@ PROOF = "executed"
 SUPPORT = Support(batch=True, dynamic=True, calibrated=("int8",), plans=True, grouped=True)
 RULES = GraphRules(
     allowed="Abs Add Clamp Concat Constant Convert Convolution Divide FakeQuantize Gelu GroupConvolution "
-    "HSwish MatMul Multiply Parameter ReduceMax ReduceSum Relu Reshape Result Slice Softmax Split "
+    "HSwish MatMul Multiply Parameter ReduceMax ReduceSum Relu Reshape Result Slice Softmax Split Sqrt "
     "Squeeze Subtract TopK Transpose Unsqueeze",
     most={"Transpose": Most(2, linear=0, softmax=4)},
 )

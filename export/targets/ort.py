@@ -30,7 +30,7 @@ SUPPORT = onnxruntime.SUPPORT
 RULES = GraphRules(
     allowed="Abs Add ArgMax Cast Clip Concat Conv DequantizeLinear Div FusedConv FusedMatMul Gelu "
     "HardSigmoid MatMul Mul QLinearAdd QLinearConcat QLinearConv QuantizeLinear Reciprocal "
-    "ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub Transpose Unsqueeze",
+    "ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sqrt Sub Transpose Unsqueeze",
     most={"Transpose": Most(2, linear=0, softmax=5)},
 )
 MODEL_FILE = "model.ort"

@@ -37,7 +37,8 @@ PROOF = "built"
 SUPPORT = Support(calibrated=("int8",), plans=True, ranges=True)
 RULES = GraphRules(
     allowed="Abs Add ArgMax Cast Concat Conv DequantizeLinear Div Gelu HardSwish MatMul Max Mul "
-    "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sub Transpose Unsqueeze",
+    "QuantizeLinear Reciprocal ReduceMax ReduceSum Relu Reshape Slice Softmax Split Sqrt Sub Transpose "
+    "Unsqueeze",
     most={"Transpose": Most(2, linear=1, softmax=5)},
 )
 MODEL_FILE = "model.onnx"

@@ -13,8 +13,13 @@ In float16 two things break; factors that cancel in the quotient handle both, th
   float16's smallest normal number, so hardware that flushes smaller ones to zero keeps the guard; since each
   query's largest entry is 1, only keys that are next to nothing beside the values get below it.
 
+The baseline is softmax attention of normalised queries and keys. Linear attention does not see a query's
+length; a plain softmax does, and at the learning rates that suit these networks the lengths grow until scores
+pass 1e4 and every query looks at one token.
+
 Refuses to know: stages, sizes, checkpoints. Source: EfficientViT (Cai et al., ICCV 2023; reference
-Apache-2.0); linear attention: Katharopoulos et al., ICML 2020.
+Apache-2.0); linear attention: Katharopoulos et al., ICML 2020; normalised queries and keys: Henry et
+al., Findings of EMNLP 2020, and Liu et al. (Swin V2), CVPR 2022.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from pipeline.models.layers import ConvLayer
 
 EPS = 2.0**-14  # float16's smallest normal number; its reciprocal is finite
 PEAK = 2.0**10  # the second product's terms stay below this; times d = 32 it is half of float16's largest
+SHARPNESS = 10.0  # the softmax scores' largest value; Swin V2's learned one starts here
 KERNEL = 5  # the one extra scale of every published variant: 5x5 tokens aggregated
 
 
@@ -62,15 +68,29 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return out[..., :-1, :] / out[..., -1:, :].clamp(min=EPS)
 
 
-def softmax_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt(d)) v, the baseline; same shapes as `linear_attention`."""
+def softmax_attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
+    """softmax(scale q k^T) v, scale 1 / sqrt(d) if not given; same shapes as `linear_attention`."""
     q, k, v = (x.transpose(-1, -2) for x in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v).transpose(-1, -2)
+    return F.scaled_dot_product_attention(q, k, v, scale=scale).transpose(-1, -2)
+
+
+def unit(x: Tensor) -> Tensor:
+    """x / |x| over d, for `[B, heads, d, N]`; zero stays zero.
+
+    The largest entry is divided out first, so that the squares are finite in float16.
+    """
+    x = x * inverse(x.abs().amax(dim=-2, keepdim=True))
+    return x * (x * x).sum(dim=-2, keepdim=True).clamp(min=EPS).rsqrt()
+
+
+def normalised_softmax_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """softmax(10 cos(q, k)) v, the baseline; same shapes as `linear_attention`."""
+    return softmax_attention(unit(q), unit(k), v, SHARPNESS)
 
 
 CORES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "linear": linear_attention,
-    "softmax": softmax_attention,
+    "softmax": normalised_softmax_attention,
 }
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pipeline.models.attention import MultiScaleAttention
+from pipeline.models.attention import SHARPNESS, MultiScaleAttention, unit
 
 STATISTICS_QUERIES = 256  # per layer, evenly spaced
 Value = TypeVar("Value")
@@ -44,9 +44,9 @@ def linear_weights(query: Tensor, key: Tensor) -> Tensor:
 
 
 def softmax_weights(query: Tensor, key: Tensor) -> Tensor:
-    """softmax(q . k / sqrt(d)), shapes as `linear_weights`."""
-    scores = query.transpose(-1, -2).double() @ key.double()
-    return (scores / math.sqrt(query.shape[-2])).softmax(-1)
+    """softmax(10 cos(q, k)), shapes as `linear_weights`."""
+    scores = unit(query.double()).transpose(-1, -2) @ unit(key.double())
+    return (SHARPNESS * scores).softmax(-1)
 
 
 WEIGHTS = {"linear": linear_weights, "softmax": softmax_weights}

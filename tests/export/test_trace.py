@@ -19,7 +19,7 @@ from pipeline.models.widen import with_wide_stem
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TOLERANCE = 1e-5  # of a logit, relative to the logits' standard deviation
-SOFTMAX_TOLERANCE = 1e-3  # untrained scores saturate the softmax: torch itself is 1.2e-4 from float64 here
+SOFTMAX_TOLERANCE = 1e-4  # float32 scores of up to 10 are rounded at 1e-6, and the exponential passes that on
 
 
 @pytest.fixture(scope="module")

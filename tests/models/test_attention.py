@@ -162,3 +162,19 @@ def test_cores_are_differentiable(core):
     torch.manual_seed(0)
     inputs = [torch.randn(1, 1, 3, 5, dtype=torch.float64, requires_grad=True) for _ in "qkv"]
     assert torch.autograd.gradcheck(attention.CORES[core], inputs, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
+def test_the_baseline_sees_no_lengths(factor):
+    q, k, v = (torch.randn(1, 2, 16, 50, dtype=torch.float64) for _ in "qkv")
+    found = CORES["softmax"](q * factor, k / factor, v)
+    cosines = torch.nn.functional.cosine_similarity(q[..., :, None], k[..., None, :], dim=2)
+    expected = v @ (10 * cosines).softmax(-1).transpose(-1, -2)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_baseline_is_finite_in_float16_where_squares_are_not():
+    q, k, v = (torch.randn(1, 2, 16, 50) for _ in "qkv")
+    half = CORES["softmax"](*(x.half() for x in (1e4 * q, 1e-3 * k, v)))
+    torch.testing.assert_close(half.float(), CORES["softmax"](q, k, v), rtol=0, atol=0.02)
+    assert torch.isfinite(CORES["softmax"](torch.zeros_like(q), k, v)).all()

@@ -12,7 +12,7 @@ import torch
 
 from deploy.errors import InputError
 from pipeline.models import attention_map as command
-from pipeline.models.attention import linear_attention, softmax_attention
+from pipeline.models.attention import linear_attention, normalised_softmax_attention
 from pipeline.models.attention_weights import capture, flatness, linear_weights, softmax_weights
 from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
 from pipeline.models.efficientvit import create_model
@@ -25,7 +25,8 @@ def parse(*words: object) -> argparse.Namespace:
 
 
 @pytest.mark.parametrize(
-    ("weights_of", "core"), [(linear_weights, linear_attention), (softmax_weights, softmax_attention)]
+    ("weights_of", "core"),
+    [(linear_weights, linear_attention), (softmax_weights, normalised_softmax_attention)],
 )
 def test_weights_are_those_of_the_core(weights_of, core):
     torch.manual_seed(0)

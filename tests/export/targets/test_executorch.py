@@ -10,7 +10,7 @@ import torch
 from export.graphrules import check_graph, network_parts
 from export.targets import BuildContext
 from export.targets import executorch as target
-from pipeline.models.attention import CORES
+from pipeline.models import attention as cores
 from pipeline.models.efficientvit import create_model
 from pipeline.models.labelmap import LabelMapper
 
@@ -26,9 +26,9 @@ def test_the_program_is_the_network(attention: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = create_model("b0", 5, attention).eval()
     net = LabelMapper(model, SIZE, (0.4, 0.4, 0.4), (0.2, 0.2, 0.2))
-    core = CORES["softmax"]
+    core = cores.softmax_attention
     files = target.build(net, BuildContext("fp32", tmp_path))
-    assert CORES["softmax"] is core, "exchanged for the export only"
+    assert cores.softmax_attention is core, "exchanged for the export only"
     check_graph(target.count_ops(files), target.RULES, network_parts(net), attention)
     frame = torch.randint(0, 256, (1, *SIZE, 3), dtype=torch.uint8)
     (labels,) = Runtime.get().load_program(files["model.pte"]).load_method("forward").execute([frame])
