@@ -160,8 +160,9 @@ def _plain_attention() -> Iterator[None]:
 
     from pipeline.models import attention
 
-    def plain(q: Any, k: Any, v: Any, scale: float) -> Any:
-        return v @ softmax((q * scale).transpose(-1, -2) @ k, dim=-1).transpose(-1, -2)
+    def plain(q: Any, k: Any, v: Any, scale: float | None = None) -> Any:
+        q = q * (scale or q.shape[-2] ** -0.5)
+        return v @ softmax(q.transpose(-1, -2) @ k, dim=-1).transpose(-1, -2)
 
     fused = attention.softmax_attention
     attention.softmax_attention = plain
