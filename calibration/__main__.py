@@ -10,6 +10,7 @@ from deploy.options import dispatch
 COMMANDS = {
     "collect": ("calibration.collect", "choose the training images that INT8 ranges are taken from"),
     "inspect": ("calibration.inspect", "what every convolution saw on them, and what 8 bits would cost it"),
+    "helps": ("calibration.helps", "what equalisation, bias correction and training for int8 are worth"),
     "search": ("calibration.search", "the fastest precision of every block within a budget of mIoU"),
 }
 

@@ -18,6 +18,7 @@ class Row:
         blocks: block -> precision. int8_share: of the multiplications of all convolutions, computed in int8.
         drop: points of mIoU lost on the held-out images (negative: gained). agreement: with the checkpoint.
         size_bytes: of the bundle's model files.
+        helps: what was done so that int8 loses less.
         ratio: latency as a multiple of fp32's (median, smallest, largest of the rounds); None: not measured.
     """
 
@@ -29,6 +30,7 @@ class Row:
     agreement: float
     size_bytes: int
     ratio: tuple[float, float, float] | None = None
+    helps: tuple[str, ...] = ()
 
 
 def choose(rows: Sequence[Row], budget: float) -> tuple[Row, str]:

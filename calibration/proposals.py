@@ -18,6 +18,11 @@ def everything(blocks: Sequence[str]) -> Blocks:
     return dict.fromkeys(blocks[:-1], "int8")
 
 
+def but_first(blocks: Sequence[str]) -> Blocks:
+    """Every block in int8 but the first, whose channels differ most: what a build without a plan does."""
+    return dict.fromkeys(blocks[1:], "int8")
+
+
 def alone(blocks: Sequence[str]) -> dict[str, Blocks]:
     """Name -> one block in int8."""
     return {f"only {block}": {block: "int8"} for block in blocks}

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Try plans, choose one, write it, and print the table."""
     from calibration.choice import choose
+    from calibration.latency import Effort
     from calibration.search_picture import draw
     from calibration.trials import open_trials
     from deploy.files import write_json
@@ -62,11 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
     if not 0 <= args.budget <= 100:
         raise InputError("--budget", got=args.budget, expected="points of mIoU, 0 to 100")
-    trials = open_trials(args)
+    trials = open_trials(args.checkpoint, args, Effort(args.rounds, args.frames, args.threads, args.device))
     rows = tried(trials)
     chosen, why = choose(rows, args.budget)
     out = args.out or trials.folder.parent / f"plan-{args.target}.json"
-    save_plan(out, trials.plan(chosen.method, chosen.blocks, args.budget))
+    save_plan(out, trials.plan(chosen.method, chosen.blocks, args.budget, chosen.helps))
     if args.picture:
         draw(rows, chosen, args.budget, args.picture)
     if args.json:
@@ -93,14 +94,17 @@ def tried(trials: Trials) -> list[Row]:
         trials.row(f"all int8, {method}" if method else "all int8", method, whole)
         for method in trials.methods
     ]
-    best = min(every, key=lambda row: row.drop).method
+    plain = min(every, key=lambda row: row.drop)
+    best = plain.method
+    helped = [trials.row(f"{plain.name}, {name}", best, whole, (name,)) for name in trials.helps]
+    gained = tuple(name for row in helped if row.drop < plain.drop for name in row.helps)
     singles = {
         name: trials.row(name, best, plan) for name, plan in proposals.alone(list(trials.blocks)).items()
     }
-    measured = trials.with_latency([base, *every, *singles.values()])
+    measured = trials.with_latency([base, *every, *helped, *singles.values()])
     sensitivity = {next(iter(row.blocks)): row for row in measured if row.name in singles}
     plans = proposals.together(sensitivity, trials.blocks)
-    joint = [trials.row(name, best, plan) for name, plan in plans.items()]
+    joint = [trials.row(name, best, plan, gained) for name, plan in plans.items()]
     return [*measured, *trials.with_latency([base, *joint])[1:]]
 
 

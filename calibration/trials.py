@@ -19,7 +19,7 @@ from typing import Any
 from calibration import latency
 from calibration.choice import Row
 from calibration.heldout import held_out
-from deploy.bundle import write_bundle
+from deploy.bundle import load_bundle, write_bundle
 from deploy.device import this_machine
 from deploy.files import write_json
 from deploy.schema import decode, read_json
@@ -33,7 +33,7 @@ from export.layers import blocks, convolutions, groups, multiplications
 from export.order import Order
 from export.package import tool_versions
 from export.parity import Answer
-from export.precision_plan import PrecisionPlan
+from export.precision_plan import HELPS, Helps, PrecisionPlan, can_help
 from export.source import Source, read_source
 from export.targets import ask, find, require_plans
 from pipeline.artifact import run_folder
@@ -48,6 +48,7 @@ class Trials:
         blocks: block -> share of all convolutions' multiplications; in the graph's order.
         methods: of cutting off ranges; (None,) where the target finds its own.
         folder: where everything is kept. done: plan's key -> its row without latency.
+        effort: of timing, or None.
     """
 
     order: Order
@@ -56,15 +57,22 @@ class Trials:
     blocks: dict[str, float]
     methods: tuple[str | None, ...]
     folder: Path
-    effort: latency.Effort
     done: dict[str, Row]
+    effort: latency.Effort | None = None
+
+    @property
+    def helps(self) -> Helps:
+        """Those that the target allows."""
+        return tuple(name for name in HELPS if can_help(self.order.target, name))
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
         """The checkpoint's to the held-out images."""
         return ask_reference(self.order)
 
-    def plan(self, method: str | None, chosen: dict[str, str], budget: float = 0.0) -> PrecisionPlan:
+    def plan(
+        self, method: str | None, chosen: dict[str, str], budget: float = 0.0, helps: Helps = ()
+    ) -> PrecisionPlan:
         """A sealed plan; `method` None: the target's own. `budget`: 0 in trials, which no budget changes."""
         source, rule = self.order.source, self.order.source.preprocess
         return PrecisionPlan(
@@ -76,11 +84,12 @@ class Trials:
             self.order.precision,
             chosen,
             budget,
+            helps,
         ).sealed()
 
-    def row(self, name: str, method: str | None, chosen: dict[str, str]) -> Row:
+    def row(self, name: str, method: str | None, chosen: dict[str, str], helps: Helps = ()) -> Row:
         """A plan's figures, without latency: kept from before, or by building it now."""
-        plan = self.plan(method, chosen)
+        plan = self.plan(method, chosen, helps=helps)
         if plan.key in self.done and self._bundle(plan.key).is_dir():
             return replace(self.done[plan.key], name=name)
         order = self._planned(plan) if chosen else self.order
@@ -97,19 +106,26 @@ class Trials:
             -100 * difference,
             built.comparison.agreement,
             sum(entry.bytes for entry in bundle.manifest.files if entry.path != "golden.npz"),
+            helps=helps,
         )
         self._keep()
         return self.done[plan.key]
 
+    def miou(self, row: Row) -> float | None:
+        """On the held-out images, 0..1."""
+        accuracy = load_bundle(self._bundle(self._key(row))).manifest.accuracy
+        return accuracy.miou_here if accuracy else None
+
     def with_latency(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with latency against the first; unchanged where the artifact does not run here."""
-        if self.order.target.PROOF != "executed" and not self.effort.device:
+        effort = self.effort
+        if effort is None or (self.order.target.PROOF != "executed" and not effort.device):
             return list(rows)
-        bundles = {row.name: self._bundle(self.plan(row.method, row.blocks).key) for row in rows}
-        what = json.dumps([self.effort.words(), {name: path.name for name, path in bundles.items()}])
+        bundles = {row.name: self._bundle(self._key(row)) for row in rows}
+        what = json.dumps([effort.words(), {name: path.name for name, path in bundles.items()}])
         path = self.folder / f"latency-{hashlib.sha256(what.encode()).hexdigest()[:12]}.json"
         known = read_json(path) if path.is_file() else {}
-        taken = latency.take_turns(bundles, self.effort, known, lambda rounds: write_json(path, rounds))
+        taken = latency.take_turns(bundles, effort, known, lambda rounds: write_json(path, rounds))
         found = latency.ratios_to(taken, rows[0].name)
         return [replace(row, ratio=found[row.name]) for row in rows]
 
@@ -124,11 +140,14 @@ class Trials:
             "judged_on": self.order.pictures.source,
             "machine": asdict(this_machine()),
             "versions": tool_versions(self.order.target.TOOLS),
-            "threads": self.effort.threads,
+            "threads": self.effort.threads if self.effort else None,
         }
 
     def _planned(self, plan: PrecisionPlan) -> Order:
         return replace(self.order, precision="int8", calibration=self.images, plan=plan, table=self.table)
+
+    def _key(self, row: Row) -> str:
+        return self.plan(row.method, row.blocks, helps=row.helps).key
 
     def _bundle(self, key: str) -> Path:
         return self.folder / key[:16]
@@ -137,13 +156,13 @@ class Trials:
         write_json(self.folder / "trials.json", {key: asdict(row) for key, row in self.done.items()})
 
 
-def open_trials(args: argparse.Namespace) -> Trials:
+def open_trials(checkpoint: str, args: argparse.Namespace, effort: latency.Effort | None = None) -> Trials:
     """What the command line asks for, with what an earlier run of it left.
 
     Raises:
         InputError: a target without int8, no calibration set, no images to judge on.
     """
-    source = read_source(args.checkpoint, args.size)
+    source = read_source(checkpoint, args.size)
     precision = "fp16" if args.target == "tensorrt" else "fp32"
     target = find(args.target, precision)
     require_plans(target)
@@ -160,10 +179,9 @@ def open_trials(args: argparse.Namespace) -> Trials:
     folder = run_folder(source.name) / f"search-{args.target}"
     kept = folder / "trials.json"
     done = {k: decode(Row, row, str(kept)) for k, row in read_json(kept).items()} if kept.is_file() else {}
-    effort = latency.Effort(args.rounds, args.frames, args.threads, args.device)
     methods = tuple(METHODS) if target.SUPPORT.ranges else (None,)
     work = _work(source, not target.SUPPORT.grouped)
-    return Trials(order, images, table, work, methods, folder, effort, done)
+    return Trials(order, images, table, work, methods, folder, done, effort)
 
 
 def _work(source: Source, dense: bool) -> dict[str, float]:

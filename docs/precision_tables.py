@@ -1,4 +1,5 @@
-"""The tables of docs/precision.md: searches for the best precision (reports/search_*.json).
+"""The tables of docs/precision.md: searches for the best precision (reports/search_*.json), what helps int8
+(reports/helps_*.json).
 
 Refuses to know how a figure was measured: the reports' own commands say that.
 """
@@ -13,6 +14,7 @@ from cells import Record, by, line  # beside this file
 from pipeline.accuracy import points
 
 ROOT = Path(__file__).resolve().parent.parent
+HELPS_HEAD = ("network", "plan", "helps", "mIoU", "mIoU drop", "agreement")
 HEAD = ("plan", "int8 MACs", "mIoU drop", "agreement", "MB", "time / fp32 (rounds)")
 
 
@@ -20,6 +22,37 @@ def searches(root: Path = ROOT) -> str:
     """One table a search: what was tried, the choice in bold; single blocks only by their worst."""
     records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/search_*.json"))]
     return "\n\n".join(map(_search, records)) if records else "No search stored yet."
+
+
+def helps(root: Path = ROOT) -> str:
+    """One table a target and model: what every help is worth."""
+    records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/helps_*.json"))]
+    return "\n\n".join(map(_helps, records)) if records else "Nothing stored yet."
+
+
+def _helps(record: Record) -> str:
+    method = f", {record['method']}" if record["method"] else ""
+    return "\n".join(
+        [
+            f"**{record['target']}**, {by(record['size'])}{method}, judged on {record['judged_on']}:",
+            "",
+            line(*HELPS_HEAD),
+            "|---" * len(HELPS_HEAD) + "|",
+            *(
+                line(
+                    row["checkpoint"],
+                    row["plan"],
+                    ", ".join(row["helps"]) or "none",
+                    f"{row['miou']:.4f}",
+                    points(row["drop"]),
+                    f"{row['agreement']:.4f}",
+                )
+                for row in record["rows"]
+            ),
+            "",
+            f"`{record['command']}`",
+        ]
+    )
 
 
 def _search(record: Record) -> str:

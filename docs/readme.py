@@ -91,7 +91,10 @@ DOMAIN_PARTS: dict[str, Callable[[], str]] = {
     "zoo": domain_tables.zoo,
 }
 APP_PARTS: dict[str, Callable[[], str]] = {"browser": benchmark_tables.browser}
-PRECISION_PARTS: dict[str, Callable[[], str]] = {"searches": precision_tables.searches}
+PRECISION_PARTS: dict[str, Callable[[], str]] = {
+    "searches": precision_tables.searches,
+    "helps": precision_tables.helps,
+}
 FILES = {
     README: PARTS,
     ROOT / "docs" / "app.md": APP_PARTS,

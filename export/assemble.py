@@ -24,6 +24,7 @@ from export.evaluation import FOLDER, write_evaluation
 from export.given import GivenNetwork, ask_given
 from export.graphrules import check_graph, network_parts
 from export.order import Order
+from export.precision_plan import EQUALISATION
 from export.record import to_bytes
 from export.targets import BuildContext, Target
 from export.trace import write
@@ -32,6 +33,7 @@ from pipeline.display import plain_console
 from pipeline.models.adapters import merge_low_rank
 from pipeline.models.checkpoints import load_checkpoint
 from pipeline.models.efficientvit import EfficientViTSeg
+from pipeline.models.equalise import equalise
 from pipeline.models.labelmap import LabelMapper
 
 
@@ -87,7 +89,7 @@ def attempt(
     net = _mapper(order, model) if model else order.given
     assert net is not None, "a checkpoint or a network that was given"
     manifest = package.describe(order.source, net, order.target, order.precision, name, order.shape)
-    manifest = package.with_calibration(manifest, order.calibration)
+    manifest = package.with_calibration(manifest, order.calibration, order.plan)
     files = _build(order, net, manifest, scratch)
     artifact = write_bundle(scratch / "candidate", manifest, files)
     answers = answers or ask(order, model)
@@ -121,7 +123,14 @@ def _mapper(order: Order, model: EfficientViTSeg) -> LabelMapper:
     net = LabelMapper(model, rule.size, rule.mean, rule.std, shape.input, shape.output, order.final)
     if order.pack is None:  # no converter computes a kernel from its factors; a pack shares W with the base
         merge_low_rank(net.model)
+    if _equalised(order):
+        equalise(net.model)
     return net
+
+
+def _equalised(order: Order) -> bool:
+    """Whether the network's channels are rescaled, so that a table of the checkpoint's tensors is not its."""
+    return order.plan is not None and EQUALISATION in order.plan.helps
 
 
 def opener(target: Target) -> Opener:
@@ -141,7 +150,7 @@ def _build(
     examples = partial(order.pictures.inputs, manifest)
     context = BuildContext(
         order.precision, folder, order.shape, calibration, classes, examples,
-        order.pack, order.plan, order.table,
+        order.pack, order.plan, None if _equalised(order) else order.table,
     )  # fmt: skip
     # converters print what they do; stdout belongs to the command's own result
     with plain_console(stderr=True).status(f"exporting {order}"), redirect_stdout(io.StringIO()):

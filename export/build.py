@@ -182,14 +182,16 @@ def find_plan(args: argparse.Namespace, source: Source) -> PrecisionPlan | None:
     Raises:
         InputError: a target that takes none, a plan that is not for this build, or another --precision.
     """
-    from export.precision_plan import load_plan
+    from export.precision_plan import load_plan, require_helps
 
     plan = None
     if args.plan:
         if args.onnx:
             raise InputError("--plan", got="--onnx", expected="--checkpoint")
-        require_plans(find(args.target, "fp32"))
+        target = find(args.target, "fp32")
+        require_plans(target)
         plan = load_plan(args.plan, args.target, source.sha256, source.preprocess.size)
+        require_helps(target, plan.helps)
         if args.precision not in (None, plan.precision):
             raise InputError(f"{args.plan} is for another --precision", args.precision, plan.precision)
     args.precision = plan.precision if plan else args.precision or "fp32"

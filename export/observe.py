@@ -6,7 +6,7 @@ images, and what ranges are made of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ def observe(model: onnx.ModelProto, inputs: Iterable[npt.NDArray[Any]]) -> dict[
     feed = model.graph.input[0].name
     names = list(dict.fromkeys(name for pair in ends.values() for name in pair if name != feed))
     found = {layer: Observed() for layer in nodes}
-    session = _session(model, names)
+    session = session_showing(model, names)
     for array in inputs:
         values = {feed: array, **dict(zip(names, session.run(names, {feed: array}), strict=True))}
         for layer, (taken, made) in ends.items():
@@ -49,7 +49,8 @@ def observe(model: onnx.ModelProto, inputs: Iterable[npt.NDArray[Any]]) -> dict[
     return found
 
 
-def _session(model: onnx.ModelProto, names: list[str]) -> Any:
+def session_showing(model: onnx.ModelProto, names: Sequence[str]) -> Any:
+    """An onnxruntime session of the graph with these tensors as further outputs."""
     import onnxruntime
 
     shown = infer(model)

@@ -26,6 +26,7 @@ from export.calibration_images import CalibrationImages
 from export.given import GivenNetwork
 from export.parity import Answer, Comparison
 from export.pictures import Pictures
+from export.precision_plan import PrecisionPlan
 from export.source import Source
 from export.targets import Budget, Shape, Target
 from export.trace import ONE_FRAME
@@ -69,11 +70,16 @@ def ending_at_logits(manifest: Manifest, net: LabelMapper, target: Target, shape
     return _adapted(cut, target)
 
 
-def with_calibration(manifest: Manifest, calibration: CalibrationImages | None) -> Manifest:
-    """The manifest with the key of the images that ranges were taken from."""
+def with_calibration(
+    manifest: Manifest, calibration: CalibrationImages | None, plan: PrecisionPlan | None
+) -> Manifest:
+    """The manifest with the key of the images that ranges were taken from, and what helps a plan asks for."""
     key = calibration.images.key if calibration else None
     provenance = dataclasses.replace(manifest.provenance, calibration_sha256=key)
-    return dataclasses.replace(manifest, provenance=provenance)
+    target = manifest.target
+    if plan and plan.helps:
+        target = dataclasses.replace(target, options={**target.options, "helps": ", ".join(plan.helps)})
+    return dataclasses.replace(manifest, provenance=provenance, target=target)
 
 
 def _adapted(manifest: Manifest, target: Target) -> Manifest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
 from deploy.files import write_json
@@ -15,8 +16,15 @@ from deploy.schema import digest, encode, read_versioned
 from export.clipping import METHODS
 from export.layers import block_of
 
-SCHEMA_VERSION = 1
+if TYPE_CHECKING:
+    from export.targets import Target
+
+SCHEMA_VERSION = 2
 BASELINES = ("fp16", "fp32")
+EQUALISATION = "equalisation"  # pipeline/models/equalise.py; any target's
+BIAS_CORRECTION = "bias correction"  # export/bias_correction.py; of targets that take ranges from us
+HELPS = (EQUALISATION, BIAS_CORRECTION)
+Helps = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,7 @@ class PrecisionPlan:
         method: how ranges are cut off (`export/clipping.py`), where the target takes them from us.
         baseline: precision of every block that is not named. blocks: block (`export/layers.py`) -> "int8".
         budget: points of mIoU that it may lose.
+        helps: of `HELPS`, what is done to the network so that int8 loses less.
         key: hex SHA-256 over all of it.
     """
 
@@ -40,6 +49,7 @@ class PrecisionPlan:
     baseline: str
     blocks: dict[str, str]
     budget: float
+    helps: Helps = ()
     key: str = ""
     schema_version: int = SCHEMA_VERSION
 
@@ -84,8 +94,20 @@ def load_plan(path: Path, target: str, checkpoint_sha256: str, size: tuple[int, 
     for word, used, known in (
         ("method", {plan.method}, set(METHODS)),
         ("precision", {plan.baseline}, set(BASELINES)),
+        ("help", set(plan.helps), set(HELPS)),
         ("precision of a block", set(plan.blocks.values()), {"int8"}),
     ):
         if odd := sorted(used - known):
             raise InputError(f"{path}: unknown {word}", ", ".join(odd), ", ".join(sorted(known)))
     return plan
+
+
+def can_help(target: Target, name: str) -> bool:
+    """Whether a help is for this target; some converters find biases themselves, as they do ranges."""
+    return name != BIAS_CORRECTION or target.SUPPORT.ranges
+
+
+def require_helps(target: Target, helps: Helps) -> None:
+    """Raise InputError for a help that is not for this target."""
+    if odd := [name for name in helps if not can_help(target, name)]:
+        raise InputError(f"{odd[0]} for {target.NAME}", expected="a target that takes its ranges from us")

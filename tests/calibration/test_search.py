@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from deploy.errors import run_cli
 from deploy.labels import DatasetInfo, list_pairs, read_dataset
 from deploy.schema import decode, read_json
 from export.__main__ import main as export
-from export.precision_plan import PrecisionPlan, save_plan
+from export.precision_plan import HELPS, PrecisionPlan, save_plan
 from pipeline.datasets.synthetic import generate
 from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
 from pipeline.models.efficientvit import create_model
@@ -100,7 +101,7 @@ def test_a_search_writes_a_plan_that_builds_and_does_nothing_twice(collected, ca
     rows = {row["name"]: row for row in result["rows"]}
     assert rows["fp32"]["drop"] == pytest.approx(0) and rows["fp32"]["agreement"] > 0.999
     everything = [row for name, row in rows.items() if name.startswith("all int8, ")]
-    assert len(everything) == 5
+    assert len(everything) == 5 + 2 and [row["helps"] for row in everything[5:]] == [[name] for name in HELPS]
     assert all(row["size_bytes"] < 0.6 * rows["fp32"]["size_bytes"] for row in everything)
     assert 0.5 < everything[0]["int8_share"] < 1 and result["chosen"] in rows
     used = {pair.image for pair in list_pairs(collected, "train")}
@@ -112,7 +113,9 @@ def test_a_search_writes_a_plan_that_builds_and_does_nothing_twice(collected, ca
     plan = Path("closest.json")  # an untrained network's whole plan may miss the target's own budget
     closest = max((row for row in rows.values() if row["blocks"]), key=lambda row: row["agreement"])
     found = decode(PrecisionPlan, read_json(Path("runs/street/plan-onnxruntime.json")), "plan")
-    save_plan(plan, replace(found, method=closest["method"], blocks=closest["blocks"]).sealed())
+    assert found.helps == tuple(rows[result["chosen"]]["helps"])
+    closest = {key: closest[key] for key in ("method", "blocks")} | {"helps": tuple(closest["helps"])}
+    save_plan(plan, replace(found, **closest).sealed())
     out = ("--plan", plan, "--data", collected.root, "--out", "planned")
     assert call(export, "build", "--checkpoint", "street", "--target", "onnxruntime", *out) == 0
     assert load_bundle(Path("planned")).manifest.target.precision == "int8"
@@ -122,3 +125,41 @@ def _bundles() -> dict[str, int]:
     """Bundle -> when it was written."""
     found = Path("runs/street/search-onnxruntime").glob("*/bundle.json")
     return {path.parent.name: path.stat().st_mtime_ns for path in found}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["--method", "guess"], "--method"), (["--checkpoint", "other"], "no checkpoint 'other'")],
+)
+def test_wrong_use_of_helps(collected, call: Call, capsys, words: list[str], message: str) -> None:
+    command = ("helps", "--checkpoint", "street", "--data", collected.root, "--target", "onnxruntime")
+    assert call(calibration, *command, *words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+
+
+@pytest.mark.slow
+def test_helps_of_two_checkpoints_on_the_same_images(collected, call: Call, capsys) -> None:
+    folder = Path("runs/twin/train")
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile("runs/street/train/best.safetensors", folder / "best.safetensors")
+    shutil.copyfile("runs/street/calibration.json", "runs/twin/calibration.json")
+    words = ("helps", "--checkpoint", "street", "--checkpoint", "twin", "--data", collected.root)
+    assert call(calibration, *words, "--target", "onnxruntime", "--json", "helps.json") == 0
+    record = json.loads(Path("helps.json").read_text())
+    rows = {(row["checkpoint"], row["plan"], *row["helps"]): row for row in record["rows"]}
+    assert len(rows) == 2 * (1 + 2 * 4) and set(record["checkpoints"]) == {"street", "twin"}
+    for key, row in rows.items():
+        assert row == {**rows[("street", *key[1:])], "checkpoint": key[0]}, (
+            "the same network, the same figures"
+        )
+    assert rows["street", "fp32"]["drop"] == pytest.approx(0) and rows["street", "fp32"]["agreement"] > 0.999
+    plain, helped = rows["street", "all int8"], rows["street", "all int8", "bias correction"]
+    assert helped["agreement"] != plain["agreement"] and helped["miou"] == pytest.approx(
+        rows["street", "fp32"]["miou"] - helped["drop"] / 100, abs=1e-6
+    )
+    assert "bias correction" in capsys.readouterr().out
+    assert call(calibration, "collect", "--checkpoint", "twin", "--data", collected.root, "--count", 33,
+                "--out", "runs/twin/calibration.json") == 0  # fmt: skip
+    assert call(calibration, *words, "--target", "onnxruntime") == 2
+    assert "the same images" in capsys.readouterr().err

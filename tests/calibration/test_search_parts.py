@@ -8,7 +8,7 @@ import pytest
 
 from calibration import latency
 from calibration.choice import Row, choose, pareto
-from calibration.proposals import SHARES, alone, everything, together
+from calibration.proposals import SHARES, alone, but_first, everything, together
 
 FP32 = Row("fp32", None, {}, 0.0, 0.0, 1.0, 1000, (1.0, 1.0, 1.0))
 
@@ -58,7 +58,7 @@ def test_the_front_holds_what_nothing_beats() -> None:
 
 def test_proposals() -> None:
     blocks = ["stem", "body", "tail", "head"]
-    assert list(everything(blocks)) == blocks[:-1]
+    assert list(everything(blocks)) == blocks[:-1] and list(but_first(blocks)) == blocks[1:]
     assert alone(blocks)["only tail"] == {"tail": "int8"}
     work = {"stem": 0.1, "body": 0.5, "tail": 0.3, "head": 0.1}
     drops = {"stem": 3.0, "body": 0.1, "tail": 0.01, "head": 0.2}

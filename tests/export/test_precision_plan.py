@@ -13,7 +13,8 @@ from deploy.errors import InputError
 from export.calibration_table import CalibrationTable, load_table, save_table
 from export.layers import block_of, blocks, short_name
 from export.observe import Observed
-from export.precision_plan import PrecisionPlan, load_plan, save_plan
+from export.precision_plan import EQUALISATION, HELPS, PrecisionPlan, load_plan, require_helps, save_plan
+from export.targets import find
 
 LAYER = "backbone.stages.2.op_list.1.local_module.main.point_conv.conv"
 PLAN = PrecisionPlan(
@@ -64,7 +65,8 @@ def test_a_plan_comes_back(tmp_path: Path) -> None:
         ({"method": "guess"}, "unknown method"),
         ({"blocks": {"stem": "int4"}}, "unknown precision of a block"),
         ({"baseline": "int4"}, "unknown precision"),
-        ({"schema_version": 2}, "schema_version"),
+        ({"helps": ("luck",)}, "unknown help"),
+        ({"schema_version": 1}, "schema_version"),
     ],
 )
 def test_what_is_not_for_this_network_is_refused(tmp_path: Path, changed: dict, message: str) -> None:
@@ -72,6 +74,13 @@ def test_what_is_not_for_this_network_is_refused(tmp_path: Path, changed: dict, 
     save_plan(path, replace(PLAN, **changed).sealed())
     with pytest.raises(InputError, match=message):
         load_plan(path, "onnxruntime", "a" * 64, (48, 64))
+
+
+def test_a_help_that_the_converter_gives_itself_is_refused() -> None:
+    require_helps(find("onnxruntime", "int8"), HELPS)
+    require_helps(find("openvino", "int8"), (EQUALISATION,))
+    with pytest.raises(InputError, match="bias correction for openvino"):
+        require_helps(find("openvino", "int8"), HELPS)
 
 
 def test_an_edited_plan_is_refused(tmp_path: Path) -> None:
