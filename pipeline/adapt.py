@@ -90,7 +90,8 @@ def adapted_recipe(args: argparse.Namespace) -> Recipe:
             f"{name} is a domain itself", expected="a whole model", fix=f"adapt {meta.base['name']}"
         )
     how = Adaptation(args.method, args.bottleneck, args.head, args.bn_stats)
-    model = ModelConfig(meta.model["variant"], meta.model["attention"], meta.model["head"])
+    kept = ("variant", "attention", "head", "activation")
+    model = ModelConfig(**{key: meta.model[key] for key in kept if key in meta.model})
     return dataclasses.replace(
         load_recipe(args.recipe, args.set),
         name=f"{name}+{args.domain or args.data.resolve().name}",

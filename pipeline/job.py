@@ -30,6 +30,8 @@ def model_spec(recipe: Recipe, classes: int) -> dict[str, Any]:
     """The model as a checkpoint describes it (`CheckpointMeta.model`)."""
     wanted = asdict(recipe.model) | {"classes": classes}
     del wanted["init"]
+    if recipe.model.activation == "published":
+        del wanted["activation"]
     how = asdict(recipe.adapt)
     return wanted | ({"adaptation": how} if how.pop("base") else {})
 
@@ -98,8 +100,8 @@ class Job:
 
         if not self.base:
             return
-        model = read_meta(self.base).model
-        for key in ("variant", "attention", "head"):
+        model = {"activation": "published", **read_meta(self.base).model}
+        for key in ("variant", "attention", "head", "activation"):
             if (wanted := getattr(self.recipe.model, key)) != model[key]:
                 fix = "use `pipeline adapt`, which takes [model] from the base"
                 raise InputError(f"model.{key} of a domain", wanted, f"its base's, {model[key]}", fix)

@@ -29,6 +29,7 @@ from pipeline.models.efficientvit import EfficientViTSeg, create_model
 
 KEY = "edgeseg"
 MODEL_KEYS = {"variant": str, "attention": str, "classes": int, "head": str}
+LATER_KEYS = {"activation": str}  # left out where it is the published one
 RUNS, ZOO = Path("runs"), Path("zoo")
 FILE_NAMES = ("best.safetensors", "model.safetensors", "train/best.safetensors")
 MAX_BYTES = 4 << 30
@@ -40,7 +41,7 @@ class CheckpointMeta:
 
     Attributes:
         model: {"variant", "attention", "classes", "head"}, the arguments of `create_model`; a domain's has
-        "adaptation", those of `Adaptation`, too.
+        "adaptation", those of `Adaptation`, too. "activation" is there where it is not the published one.
         dataset: {"name", "classes" (names), "palette" ([r, g, b] each), "ignore_index", "modality",
         "licence"}.
         preprocess: {"size" [H, W], "resize", "interpolation", "mean", "std"} (mean and std in 0..1 units).
@@ -62,7 +63,7 @@ def build_model(spec: dict[str, Any]) -> EfficientViTSeg:
     Raises:
         InputError: a value that is none of the known ones.
     """
-    model = create_model(spec["variant"], spec["classes"], spec["attention"], spec["head"])
+    model = create_model(**{key: spec[key] for key in (MODEL_KEYS | LATER_KEYS) if key in spec})
     if "adaptation" in spec:
         adapt(model, spec["classes"], Adaptation(**spec["adaptation"]))
     return model
@@ -323,15 +324,17 @@ def _parse_meta(path: Path, text: str) -> CheckpointMeta:
 
 def _check_model(path: Path, spec: dict[str, Any]) -> None:
     plain = {key: value for key, value in spec.items() if key != "adaptation"}
-    if set(plain) != set(MODEL_KEYS) or any(type(spec[key]) is not kind for key, kind in MODEL_KEYS.items()):
+    known = MODEL_KEYS | LATER_KEYS
+    fits = set(MODEL_KEYS) <= set(plain) <= set(known)
+    if not fits or any(type(value) is not known[key] for key, value in plain.items()):
         raise InputError(f"checkpoint {path}: model description does not fit", spec, sorted(MODEL_KEYS))
     if not 2 <= spec["classes"] <= MAX_CLASSES:
         expected = f"2 to {MAX_CLASSES}"
         raise InputError(f"checkpoint {path}: number of classes out of range", spec["classes"], expected)
     how = spec.get("adaptation", {"method": ""})
-    known = {item.name for item in dataclasses.fields(Adaptation)}
-    if not isinstance(how, dict) or not {"method"} <= set(how) <= known:
-        raise InputError(f"checkpoint {path}: unknown adaptation", how, sorted(known))
+    settings = {item.name for item in dataclasses.fields(Adaptation)}
+    if not isinstance(how, dict) or not {"method"} <= set(how) <= settings:
+        raise InputError(f"checkpoint {path}: unknown adaptation", how, sorted(settings))
 
 
 def _check_base(path: Path, spec: dict[str, Any], base: dict[str, Any]) -> None:

@@ -42,9 +42,9 @@ class Variant:
     large: bool = False
 
     @property
-    def act(self) -> Activation:
-        """Hardswish in B, GELU (tanh form) in L."""
-        return partial(nn.GELU, approximate="tanh") if self.large else nn.Hardswish
+    def activation(self) -> str:
+        """The published one."""
+        return "gelu" if self.large else "hardswish"
 
     @property
     def bn_eps(self) -> float:
@@ -52,6 +52,13 @@ class Variant:
         return 1e-7 if self.large else 1e-5
 
 
+PUBLISHED = "published"
+ACTIVATIONS: dict[str, Activation] = {
+    "hardswish": nn.Hardswish,
+    "gelu": partial(nn.GELU, approximate="tanh"),
+    "relu": nn.ReLU,
+}
+CHOICES = (PUBLISHED, "relu")  # of whom trains: the paper's, or what int8 runtimes fuse into a convolution
 VARIANTS = {
     "b0": Variant((8, 16, 32, 64, 128), (1, 2, 2, 2, 2), 16),
     "b1": Variant((16, 32, 64, 128, 256), (1, 2, 3, 3, 4), 16),
@@ -98,9 +105,9 @@ class AttentionBlock(nn.Module):
 class BackboneB(nn.Module):
     """Stem and four stages; the last two attend."""
 
-    def __init__(self, variant: Variant, core: str) -> None:
+    def __init__(self, variant: Variant, core: str, act: Activation) -> None:
         super().__init__()
-        (stem, *widths), (stem_depth, *depths), act = variant.widths, variant.depths, variant.act
+        (stem, *widths), (stem_depth, *depths) = variant.widths, variant.depths
         local = (Residual(DSConv(stem, stem, act)) for _ in range(stem_depth))
         self.input_stem = OpSequential([ConvLayer(3, stem, 3, stride=2, act=act), *local])
         stages, c_in = [], stem
@@ -129,9 +136,9 @@ class BackboneB(nn.Module):
 class BackboneL(nn.Module):
     """Five stages from stride 2 on: full convolutions, fused blocks, inverted residuals, attention last."""
 
-    def __init__(self, variant: Variant, core: str) -> None:
+    def __init__(self, variant: Variant, core: str, act: Activation) -> None:
         super().__init__()
-        widths, depths, act = variant.widths, variant.depths, variant.act
+        widths, depths = variant.widths, variant.depths
         stem = ConvLayer(3, widths[0], 3, stride=2, act=act)
         stages = [OpSequential([stem, *(Residual(ResBlock(widths[0], act)) for _ in range(depths[0]))])]
         for index in range(1, 5):
@@ -160,18 +167,20 @@ class BackboneL(nn.Module):
 
 
 class EfficientViTSeg(nn.Module):
-    """Backbone and head; `variant`, `attention`, `head_name` and `classes` say how to build it again.
+    """Backbone and head of a `variant`, `attention`, `head_name`, `activation` (of `ACTIVATIONS`), `classes`.
 
     With `moving_statistics` False, BatchNorm keeps its running statistics in train mode, too, and uses them.
     """
 
-    def __init__(self, variant: str, classes: int, attention: str, head: str) -> None:
+    def __init__(self, variant: str, classes: int, attention: str, head: str, activation: str) -> None:
         super().__init__()
         self.variant, self.attention, self.head_name, self.classes = variant, attention, head, classes
         self.moving_statistics = True
         spec = VARIANTS[variant]
-        self.backbone = (BackboneL if spec.large else BackboneB)(spec, attention)
-        self.head = SegHead(spec.widths[:1:-1], classes, HEADS[head][variant], spec.act)
+        self.activation = spec.activation if activation == PUBLISHED else activation
+        act = ACTIVATIONS[self.activation]
+        self.backbone = (BackboneL if spec.large else BackboneB)(spec, attention, act)
+        self.head = SegHead(spec.widths[:1:-1], classes, HEADS[head][variant], act)
         for module in self.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.eps = spec.bn_eps
@@ -192,13 +201,19 @@ class EfficientViTSeg(nn.Module):
 
 
 def create_model(
-    variant: str, classes: int, attention: str = "linear", head: str = "cityscapes"
+    variant: str,
+    classes: int,
+    attention: str = "linear",
+    head: str = "cityscapes",
+    activation: str = PUBLISHED,
 ) -> EfficientViTSeg:
     """A segmenter with fresh weights, in training mode.
 
     Args:
         variant: "b0".."b3", "l1", "l2". classes: 1..256.
         attention: "linear" or "softmax". head: "cityscapes" or "ade20k".
+        activation: "published" (Hardswish in B, GELU in L), or "relu", which int8 runtimes make part of a
+        convolution.
 
     Raises:
         InputError: a value that is none of these.
@@ -207,6 +222,7 @@ def create_model(
         ("model variant", variant, VARIANTS),
         ("attention", attention, CORES),
         ("head", head, HEADS),
+        ("activation", activation, CHOICES),
     ):
         if value not in known:
             raise InputError(f"unknown {what}", repr(value), " or ".join(known))
@@ -214,4 +230,4 @@ def create_model(
         raise InputError(
             "number of classes out of range", classes, f"1..{MAX_CLASSES} (a label map is uint8)"
         )
-    return EfficientViTSeg(variant, classes, attention, head)
+    return EfficientViTSeg(variant, classes, attention, head, activation)

@@ -67,6 +67,7 @@ class Summary:
     upsampling_macs: int
     stages: dict[str, dict[str, int]]
     layers: tuple[AttentionLayer, ...]
+    activation: str
     domain: Accounting | None = None
 
 
@@ -76,14 +77,16 @@ def summarise(
     classes: int | None = None,
     attention: str = "linear",
     head: str = "cityscapes",
+    activation: str = "published",
 ) -> Summary:
     """Count one segmenter at `size` (H, W). `classes` None: those of the head's data set.
 
     Raises:
-        InputError: an unknown variant, attention or head.
+        InputError: an unknown variant, attention, head or activation.
     """
     count = DEFAULT_CLASSES.get(head, 1) if classes is None else classes
-    return summarise_spec({"variant": variant, "classes": count, "attention": attention, "head": head}, size)
+    spec = {"variant": variant, "classes": count, "attention": attention, "head": head}
+    return summarise_spec({**spec, "activation": activation}, size)
 
 
 def summarise_spec(spec: dict[str, Any], size: tuple[int, int]) -> Summary:
@@ -115,6 +118,7 @@ def summarise_spec(spec: dict[str, Any], size: tuple[int, int]) -> Summary:
         counter.upsampling,
         stages,
         tuple(counter.layers),
+        model.activation,
         account(model, Adaptation(**how)) if how else None,
     )
 
@@ -198,13 +202,14 @@ def describe_layer(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, --size, --attention, --head, --classes, --json."""
+    """MODEL, --size, --attention, --head, --activation, --classes, --json."""
     parser.add_argument("model", metavar="MODEL", help="b0, b1, b2, b3, l1, l2, or a checkpoint's name")
     parser.add_argument(
         "--size", type=parse_size, metavar="HxW", help="default: 1024x2048, or the checkpoint's own"
     )
     parser.add_argument("--attention", help="linear or softmax (default: linear)")
     parser.add_argument("--head", help="cityscapes or ade20k (default: cityscapes)")
+    parser.add_argument("--activation", help="published or relu (default: published)")
     parser.add_argument("--classes", type=int, metavar="N", help="default: those of the head's data set")
     add_json(parser)
 
@@ -230,7 +235,8 @@ def _asked(args: argparse.Namespace) -> Summary:
     from pipeline.models.checkpoints import read_meta, resolve_checkpoint
     from pipeline.models.efficientvit import VARIANTS
 
-    chosen = {key: getattr(args, key) for key in ("attention", "head", "classes") if getattr(args, key)}
+    options = ("attention", "head", "activation", "classes")
+    chosen = {key: getattr(args, key) for key in options if getattr(args, key)}
     if args.model in VARIANTS:
         return summarise(args.model, args.size or SIZE, **chosen)
     if chosen:
@@ -246,7 +252,8 @@ def print_summary(summary: Summary) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    what = f"{summary.variant}, {summary.attention} attention, {summary.head} head, {summary.classes} classes"
+    kind = f"{summary.attention} attention, {summary.activation}, {summary.head} head"
+    what = f"{summary.variant}, {kind}, {summary.classes} classes"
     stages = Table(title=f"{what}, {_size(summary.size)}", title_justify="left", box=SIMPLE)
     stages.add_column("stage")
     for column in ("parameters", "MACs", "share"):

@@ -49,6 +49,17 @@ def test_round_trip(model, checkpoint):
     assert torch.equal(loaded(x), model(x))
 
 
+def test_another_activation_comes_back(model, checkpoint, tmp_path):
+    relu = create_model("b0", 4, activation="relu")
+    assert init_from(relu, checkpoint) == [], "the weights are a start for any activation"
+    path = tmp_path / "relu.safetensors"
+    save_checkpoint(path, relu.state_dict(), CheckpointMeta({**MODEL, "activation": "relu"}, DATASET))
+    loaded, meta = load_checkpoint(path)
+    assert loaded.activation == meta.model["activation"] == "relu" and model.activation == "hardswish"
+    x = torch.randn(1, 3, 64, 64)
+    assert torch.equal(loaded(x), relu.eval()(x)) and not torch.allclose(loaded(x), model(x))
+
+
 def test_equal_input_gives_equal_bytes(model, checkpoint, tmp_path):
     again = tmp_path / "again.safetensors"
     shuffled = dict(reversed(list(model.state_dict().items())))
@@ -93,6 +104,9 @@ def test_pickle_is_refused_under_any_name(model, tmp_path):
         ({"model": {**MODEL, "classes": "4"}}, "does not fit"),
         ({"model": {**MODEL, "classes": True}}, "does not fit"),
         ({"model": {**MODEL, "variant": "b7"}}, "unknown model variant"),
+        ({"model": {**MODEL, "activation": "swish"}}, "unknown activation"),
+        ({"model": {**MODEL, "activation": 1}}, "does not fit"),
+        ({"model": {**MODEL, "act": "relu"}}, "does not fit"),
         ({"model": {**MODEL, "classes": 10**9}}, "out of range"),
         ({"model": MODEL, "dataset": {"classes": True}}, "dataset: classes"),
         ({"model": MODEL, "dataset": {"classes": ["a", "b"]}}, "dataset.classes.*2 names.*4"),

@@ -6,9 +6,11 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from deploy.errors import InputError
 from pipeline.models.efficientvit import HEADS, VARIANTS, create_model
+from pipeline.models.layers import ConvLayer
 from pipeline.models.summary import summarise
 from pipeline.models.upsample import freeze_size, stage_size
 
@@ -124,6 +126,7 @@ def test_fresh_network_neither_dies_nor_explodes(variant):
         (("b9", 3), "b9.*b0 or b1"),
         (("b0", 3, "cosine"), "cosine.*linear or softmax"),
         (("b0", 3, "linear", "coco"), "coco.*cityscapes or ade20k"),
+        (("b0", 3, "linear", "cityscapes", "gelu"), "gelu.*published or relu"),
         (("b0", 0), "0 .*1..256"),
         (("b0", 257), "257 .*1..256"),
     ],
@@ -131,3 +134,12 @@ def test_fresh_network_neither_dies_nor_explodes(variant):
 def test_unknown_values_are_named(arguments, names):
     with pytest.raises(InputError, match=names):
         create_model(*arguments)
+
+
+@pytest.mark.parametrize(("variant", "published"), [("b0", nn.Hardswish), ("l1", nn.GELU)])
+def test_one_activation_everywhere(variant, published):
+    for choice, kind in (("published", published), ("relu", nn.ReLU)):
+        with torch.device("meta"):
+            model = create_model(variant, 3, activation=choice)
+        found = {type(layer.act) for layer in model.modules() if isinstance(layer, ConvLayer) and layer.act}
+        assert found == {kind} and model.activation == kind.__name__.lower()

@@ -94,3 +94,11 @@ def test_nothing_is_computed():
     summary = summarise("l2", (8192, 16384))
     assert summary.macs > 2e13
     assert torch.get_default_device().type == "cpu"
+
+
+def test_another_activation_counts_the_same(capsys):
+    relu, published = (summarise("b0", (64, 128), activation=name) for name in ("relu", "published"))
+    assert (relu.activation, published.activation) == ("relu", "hardswish")
+    assert (relu.macs, relu.parameters) == (published.macs, published.parameters)
+    assert command.run(parse("b0", "--activation", "relu", "--size", "64x128")) == 0
+    assert "linear attention, relu" in capsys.readouterr().out

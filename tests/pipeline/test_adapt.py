@@ -143,7 +143,9 @@ def test_the_base_is_as_it_was(pipeline, make_data, recipe, base) -> None:
         assert not torch.equal(moved.backbone(X)[0], model.backbone(X)[0])
 
 
-@pytest.mark.parametrize("setting", ["model.variant=b1", "model.attention=softmax", "model.head=ade20k"])
+@pytest.mark.parametrize(
+    "setting", ["model.variant=b1", "model.attention=softmax", "model.head=ade20k", "model.activation=relu"]
+)
 def test_train_refuses_a_base_of_another_model(pipeline, make_data, recipe, base, capsys, setting) -> None:
     command = ("train", "--recipe", recipe, "--data", make_data("rural"), "--set", "adapt.base=street")
     assert pipeline(*command, "--set", setting) == 2
