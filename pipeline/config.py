@@ -52,6 +52,7 @@ class ModelConfig:
     variant: str = _setting("b0", of=("b0", "b1", "b2", "b3", "l1", "l2"))
     attention: str = _setting("linear", of=("linear", "softmax"))
     head: str = _setting("cityscapes", of=("cityscapes", "ade20k"))
+    activation: str = _setting("published", of=("published", "relu"), later=True)  # relu: for int8
     init: str = _setting("")
 
 
@@ -151,6 +152,13 @@ class AdaptConfig:
 
 
 @dataclass(frozen=True)
+class QuantConfig:
+    """Training for int8 (pipeline/fakequant.py), from a trained checkpoint: `model.init`."""
+
+    qat: bool = _setting(False, later=True)  # every convolution that int8 may take rounds as it will there
+
+
+@dataclass(frozen=True)
 class Recipe:
     """One training, completely described."""
 
@@ -162,6 +170,7 @@ class Recipe:
     train: TrainConfig = field(default_factory=TrainConfig)
     finish: FinishConfig = field(default_factory=FinishConfig)
     adapt: AdaptConfig = field(default_factory=AdaptConfig)
+    quant: QuantConfig = field(default_factory=QuantConfig)
 
     @property
     def finish_steps(self) -> int:
@@ -315,7 +324,7 @@ def _limits_text(low: float | None, high: float | None) -> str:
 def _typed(value: Any, kind: Any, where: str) -> Any:
     if kind is str and isinstance(value, str):
         return value
-    if kind is int and type(value) is int:
+    if kind in (int, bool) and type(value) is kind:
         return value
     if kind is float and type(value) in (int, float):
         return float(value)
@@ -323,7 +332,7 @@ def _typed(value: Any, kind: Any, where: str) -> Any:
         return _size(value, where)
     if get_origin(kind) is tuple and get_args(kind)[0] is float:
         return _range(value, where)
-    names = {str: "a text", int: "a whole number", float: "a number"}
+    names = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
     raise InputError(
         where, got=repr(value), expected=names.get(kind, 'a size such as "192x256" (height x width)')
     )
@@ -354,6 +363,10 @@ def _check_together(recipe: Recipe) -> None:
         raise InputError(
             "data.val_split", got=recipe.data.val_split, expected="another split than the one trained on"
         )
+    if recipe.quant.qat and (recipe.adapt.base or not recipe.model.init):
+        got = "a domain" if recipe.adapt.base else "no model.init"
+        fix = "--set model.init=RUN, a trained whole model"
+        raise InputError("quant.qat", got=got, expected="a checkpoint to go on from", fix=fix)
     if recipe.train.warmup >= recipe.train.steps:
         fix = "lower train.warmup or raise train.steps"
         raise InputError(

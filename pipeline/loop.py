@@ -19,6 +19,7 @@ from pipeline.accuracy import Evaluation, Walk, shown
 from pipeline.board import Board
 from pipeline.config import Recipe
 from pipeline.display import Display
+from pipeline.fakequant import plain_state
 from pipeline.interrupt import listening
 from pipeline.learner import Learner
 from pipeline.loader import Batch, TrainLoader
@@ -197,7 +198,7 @@ class Training:
             now.best_miou, now.best_step = miou, now.step
         if self.group.main:
             for name in (BEST, LAST) if better else (LAST,):
-                save_checkpoint(self.folder / name, model.state_dict(), meta)
+                save_checkpoint(self.folder / name, plain_state(model), meta)
         accuracy = f"mIoU {shown(result['miou'])}  pixel accuracy {shown(result['pixel_accuracy'])}"
         self.display.say(
             f"step {now.step}/{self.recipe.train.steps}  val {accuracy}{'  best' if better else ''}"

@@ -92,8 +92,11 @@ def train(recipe: Recipe, data: Path, name: str, args: argparse.Namespace) -> in
 
 
 def default_run(recipe: Recipe) -> str:
-    """The recipe's name, with the attention where it is not the usual one."""
-    return recipe.name + ("" if recipe.model.attention == "linear" else f"-{recipe.model.attention}")
+    """The recipe's name, with attention and activation where they are not the usual ones."""
+    model = recipe.model
+    unusual = [model.attention] if model.attention != "linear" else []
+    unusual += [model.activation] if model.activation != "published" else []
+    return "-".join((recipe.name, *unusual))
 
 
 def is_cached(folder: Path, stage: Stage) -> bool:
@@ -243,6 +246,7 @@ def _weights(job: Job, report: LabelReport) -> torch.Tensor:
 
 def _model(job: Job, say: bool) -> EfficientViTSeg:
     """A fresh model, one that starts from `model.init`, or a base with what a domain adds; `say`: tell so."""
+    from pipeline.fakequant import round_as_int8
     from pipeline.job import model_spec
     from pipeline.models.adaptation import Adaptation, adapt
     from pipeline.models.checkpoints import build_model, init_from, load_checkpoint
@@ -258,6 +262,8 @@ def _model(job: Job, say: bool) -> EfficientViTSeg:
         stay = f"; {len(fresh)} tensors of the head stay fresh" if fresh else ""
         if say:
             print(f"starting from {job.init}{stay}")
+    if job.recipe.quant.qat:
+        round_as_int8(model)
     return model
 
 

@@ -69,6 +69,7 @@ def test_an_unknown_key_in_set_is_the_same_error(tmp_path: Path, text: str) -> N
         ("train.lr=nan", "train.lr .* got nan .* 0 to 10"),
         ("train.clip=inf", "train.clip .* at least 0"),
         ("model.attention=quadratic", "model.attention .* linear, softmax"),
+        ("model.activation=tanh", "model.activation .* published, relu"),
         ("data.size=192", "data.size .* a size"),
         ("data.size=16x16", "data.size .* 32 to 8192"),
         ("augment.scale=[2, 1]", r"augment.scale .* \[low, high\]"),

@@ -120,10 +120,11 @@ def test_workers_change_nothing(pipeline, make_data, recipe, tmp_path) -> None:
     assert alone.read_bytes() == two.read_bytes()
 
 
-def test_the_softmax_twin_gets_its_own_run(pipeline, make_data, recipe, tmp_path) -> None:
-    sets = ("--set", "model.attention=softmax", "--set", "train.steps=2")
+def test_another_network_gets_its_own_run(pipeline, make_data, recipe, tmp_path) -> None:
+    sets = ("--set", "model.attention=softmax", "--set", "model.activation=relu", "--set", "train.steps=2")
     assert pipeline("train", "--recipe", recipe, "--data", make_data(), "--threads", 1, *sets) == 0
-    assert load_checkpoint(tmp_path / "runs/tiny-softmax/train/best.safetensors")[0].attention == "softmax"
+    model = load_checkpoint(tmp_path / "runs/tiny-softmax-relu/train/best.safetensors")[0]
+    assert (model.attention, model.activation) == ("softmax", "relu")
 
 
 def test_a_training_can_start_from_another(pipeline, make_data, recipe, tmp_path, capsys) -> None:
