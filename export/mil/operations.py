@@ -58,6 +58,11 @@ def inverse(math: Arithmetic, x: Array, epsilon: float = 1e-4) -> Array:
     return np.asarray(1 / (x + np.float32(epsilon)))
 
 
+def rsqrt(math: Arithmetic, x: Array, epsilon: float = 1e-12) -> Array:
+    """1 / sqrt(x + epsilon)"""
+    return np.asarray(1 / np.sqrt(x + np.float32(epsilon)))
+
+
 def relu(math: Arithmetic, x: Array) -> Array:
     """max(x, 0)"""
     return np.asarray(np.maximum(x, np.float32(0)))
@@ -202,6 +207,6 @@ OPERATIONS: dict[str, Function] = {
     for function in (
         *(abs_, add, cast, clip, concat, const, constexpr_affine_dequantize, constexpr_lut_to_dense, conv),
         *(expand_dims, gelu, inverse, matmul, mul, real_div, reduce_argmax, reduce_max, reduce_sum, relu),
-        *(reshape, sigmoid_hard, slice_by_index, softmax, split, sub, thresholded_relu, transpose),
+        *(reshape, rsqrt, sigmoid_hard, slice_by_index, softmax, split, sub, thresholded_relu, transpose),
     )
 }

@@ -95,6 +95,8 @@ CASES: list[tuple[str, dict[str, Any], Reference]] = [
     ("real_div", {"x": X, "y": POSITIVE}, lambda: X / POSITIVE),
     ("inverse", {"x": POSITIVE}, lambda: 1 / (POSITIVE + 1e-4)),
     ("inverse", {"x": POSITIVE, "epsilon": 0.5}, lambda: 1 / (POSITIVE + 0.5)),
+    ("rsqrt", {"x": POSITIVE}, lambda: POSITIVE.rsqrt()),
+    ("rsqrt", {"x": POSITIVE, "epsilon": 0.5}, lambda: (POSITIVE + 0.5).rsqrt()),
     ("relu", {"x": X}, lambda: F.relu(X)),
     ("clip", {"x": X, "alpha": -0.5, "beta": float("inf")}, lambda: X.clamp(min=-0.5)),
     ("clip", {"x": X, "alpha": 0.0, "beta": 1.0}, lambda: X.clamp(0, 1)),
