@@ -118,17 +118,11 @@ def _print(rows: list[Record]) -> None:
     from pipeline.accuracy import points
     from pipeline.display import plain_console
 
-    table = Table("checkpoint", "plan", "helps", box=SIMPLE)
-    for title in ("int8 MACs", "mIoU", "mIoU drop", "agreement"):
+    table = Table("checkpoint", "plan", box=SIMPLE)
+    table.add_column("helps", no_wrap=True)
+    for title in ("mIoU", "mIoU drop", "agreement"):
         table.add_column(title, justify="right")
     for row in rows:
-        table.add_row(
-            row["checkpoint"],
-            row["plan"],
-            ", ".join(row["helps"]) or "-",
-            f"{row['int8_share']:.0%}",
-            f"{row['miou']:.4f}",
-            points(row["drop"]),
-            f"{row['agreement']:.4f}",
-        )
+        figures = (f"{row['miou']:.4f}", points(row["drop"]), f"{row['agreement']:.4f}")
+        table.add_row(row["checkpoint"], row["plan"], ", ".join(row["helps"]) or "-", *figures)
     plain_console().print(table)

@@ -129,7 +129,7 @@ def _bundles() -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["--method", "guess"], "--method"), (["--checkpoint", "other"], "no checkpoint 'other'")],
+    [(["--method", "guess"], "--method"), (["--checkpoint", "nowhere"], "no checkpoint 'nowhere'")],
 )
 def test_wrong_use_of_helps(collected, call: Call, capsys, words: list[str], message: str) -> None:
     command = ("helps", "--checkpoint", "street", "--data", collected.root, "--target", "onnxruntime")
@@ -159,7 +159,14 @@ def test_helps_of_two_checkpoints_on_the_same_images(collected, call: Call, caps
         rows["street", "fp32"]["miou"] - helped["drop"] / 100, abs=1e-6
     )
     assert "bias correction" in capsys.readouterr().out
-    assert call(calibration, "collect", "--checkpoint", "twin", "--data", collected.root, "--count", 33,
-                "--out", "runs/twin/calibration.json") == 0  # fmt: skip
-    assert call(calibration, *words, "--target", "onnxruntime") == 2
-    assert "the same images" in capsys.readouterr().err
+
+
+def test_checkpoints_are_judged_on_the_same_images(collected, call: Call, capsys) -> None:
+    folder = Path("runs/other/train")
+    folder.mkdir(parents=True)
+    shutil.copyfile("runs/street/train/best.safetensors", folder / "best.safetensors")
+    words = ("--checkpoint", "other", "--data", collected.root)
+    assert call(calibration, "collect", *words, "--count", 33, "--out", "runs/other/calibration.json") == 0
+    assert call(calibration, "helps", "--checkpoint", "street", *words, "--target", "onnxruntime") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "the same images" in error
