@@ -12,11 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.errors import InputError
+from deploy.errors import InputError, raise_all
+from deploy.files import require_another_file
 from deploy.options import output_file, port, share, thread_count
 
 if TYPE_CHECKING:
     from deploy.bundle import Bundle
+    from deploy.live.player import Shown
+    from deploy.live.sources import Source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,16 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play until the source ends, q or Ctrl-C; then say what went by.
+    """Play until the source ends, q or Ctrl-C; then say what went by, and what went wrong.
 
     Raises:
-        InputError: a source, a bundle or a view that cannot be had.
+        InputError: a source, a bundle or a view that cannot be had, or is no more; images that were skipped.
     """
     from deploy.live.display import open_display
     from deploy.live.player import Player
     from deploy.live.recorder import Recorder
     from deploy.live.sources import open_source
 
+    if args.record:
+        require_another_file(args.record, args.source)
     bundles = load(args.bundles)
     with ExitStack() as stack:
         source = stack.enter_context(open_source(args.source))
@@ -53,12 +58,19 @@ def run(args: argparse.Namespace) -> int:
         display = stack.enter_context(open_display(args.view, args.port))
         record = stack.enter_context(Recorder(Path(args.record), source)).take if args.record else None
         shown = player.play(source, display, record)
-    if not shown.frames:
+    errors = [*source.failures, *([shown.error] if shown.error else [])]
+    if not shown.frames and not errors:
         raise InputError(f"{args.source} gave no frame that can be decoded")
+    if shown.frames:
+        _tell(shown, source)
+    raise_all(errors)
+    return 0
+
+
+def _tell(shown: Shown, source: Source) -> None:
     lost = f", {source.dropped} dropped" if source.live else ""
     p50 = statistics.median(shown.total_ms)
     print(f"{shown.frames} frames{lost}, {shown.frames / shown.seconds:.1f} frames/s, p50 {p50:.1f} ms")
-    return 0
 
 
 def load(folders: list[Path]) -> list[Bundle]:

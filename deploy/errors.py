@@ -11,7 +11,7 @@ import importlib.util
 import io
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
@@ -85,6 +85,14 @@ def run_cli(main: Callable[[], int | None]) -> int:
             raise
         fix = "take a smaller size or batch, or a machine with more memory"
         return _fail(InputError("out of memory", got=str(error) or None, fix=fix))
+
+
+def raise_all(errors: Sequence[InputError]) -> None:
+    """What went wrong one by one, after all else is done: a line each; the first one is raised."""
+    for other in errors[1:]:
+        _fail(other)
+    if errors:
+        raise errors[0]
 
 
 def _fail(error: InputError) -> int:

@@ -43,6 +43,16 @@ def require_writable(path: Path | str) -> None:
         raise InputError(f"cannot write {path}", got=got, fix="choose another place")
 
 
+def require_another_file(output: Path | str, source: Path | str) -> None:
+    """A result must not take the place of what it is made from.
+
+    Raises:
+        InputError: both are the same file.
+    """
+    if os.path.realpath(output) == os.path.realpath(source):
+        raise InputError(f"{output} is read, and would be written", fix="choose another name for the result")
+
+
 def atomic_write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` by way of a temporary file and a rename.
 

@@ -13,8 +13,18 @@ import numpy.typing as npt
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
-from deploy.labels import DatasetInfo, Labels, Pair, hu_scale, list_pairs, read_dataset, read_mask
+from deploy.labels import (
+    DatasetInfo,
+    Labels,
+    Pair,
+    dataset_digest,
+    hu_scale,
+    list_pairs,
+    read_dataset,
+    read_mask,
+)
 from deploy.manifest import Preprocess
+from deploy.measurement import DatasetRef
 from deploy.preprocess import Image, read_image
 
 
@@ -51,6 +61,10 @@ class SplitFrames:
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    def reference(self) -> DatasetRef:
+        """By which a measurement says what it was compared with."""
+        return DatasetRef(self.info.name, self.split, dataset_digest(self.pairs))
 
     def image(self, index: int) -> Image:
         """The decoded image of a pair."""

@@ -21,8 +21,7 @@ from deploy import noise, singlestream
 from deploy.bundle import Bundle
 from deploy.device import open_meter, this_machine
 from deploy.frames import Frames, SplitFrames, open_frames
-from deploy.labels import dataset_digest
-from deploy.measurement import DatasetRef, Measurement, OfflineRow, Startup, Sustained, identity
+from deploy.measurement import Measurement, OfflineRow, Startup, Sustained, identity
 from deploy.memory import peak_memory
 from deploy.metrics import ConfusionMatrix, overlap_scores, volume_scores
 from deploy.offline import offline
@@ -70,7 +69,7 @@ def measure(
         threads = segmenter.threads
     return Measurement(
         **identity(bundle),
-        **_accuracy(bundle, source, done.matrix, split),
+        **_accuracy(bundle, source, done.matrix),
         **_ct_accuracy(source, done),
         **_timing(done),
         warmup=warmup,
@@ -126,7 +125,7 @@ def _take_more(
         more.peak = peak_memory(bundle, threads, *folder)
 
 
-def _accuracy(bundle: Bundle, source: Frames, matrix: ConfusionMatrix | None, split: str) -> dict[str, Any]:
+def _accuracy(bundle: Bundle, source: Frames, matrix: ConfusionMatrix | None) -> dict[str, Any]:
     if matrix is None or not isinstance(source, SplitFrames):
         empty = dict.fromkeys(("dataset", "miou", "iou", "pixel_accuracy"))
         reason = INTERRUPTED if isinstance(source, SplitFrames) else NO_DATA
@@ -134,7 +133,7 @@ def _accuracy(bundle: Bundle, source: Frames, matrix: ConfusionMatrix | None, sp
     names = [info.name for info in bundle.manifest.classes]
     miou = _figure(matrix.miou())
     return {
-        "dataset": DatasetRef(source.info.name, split, dataset_digest(source.pairs)),
+        "dataset": source.reference(),
         "images": len(source),
         "miou": miou,
         "iou": {name: _figure(value) for name, value in zip(names, matrix.iou().tolist(), strict=True)},

@@ -257,16 +257,20 @@ def _check(m: Measurement, where: str) -> None:
     volumes = m.volume_dice or {}
     dice = [value for one in (m.dice or {}, *volumes.values()) for value in one.values()]
     shares = [m.miou, m.pixel_accuracy, *(m.iou or {}).values(), *dice]
-    times = [m.latency_ms.p50, m.latency_ms.p90, m.latency_ms.p99, m.latency_ms.mean]
     stages = [m.stages_ms.preprocess, m.stages_ms.inference, m.stages_ms.postprocess]
-    counts = [m.images, m.frames, m.warmup, m.threads, m.bundle_bytes, m.peak_memory_bytes or 0, *m.size]
+    counts = [m.images, m.warmup, m.bundle_bytes, m.peak_memory_bytes or 0, m.machine.memory_bytes or 0]
+    compared = [m.images > 0, *(value is not None for value in (m.miou, m.iou, m.pixel_accuracy))]
     rules = {
         "proof": is_proof(m.proof),
         "miou, iou, dice, pixel_accuracy (0..1)": all(v is None or 0 <= v <= 1 for v in shares),
-        "latency_ms (positive)": all(_LEAST_MS <= v <= _MOST_MS for v in times),
+        "latency_ms (positive, ascending)": _latency_holds(m.latency_ms),
         "stages_ms": all(0 <= v <= _MOST_MS for v in stages),
         "throughput_fps (positive)": 0 < m.throughput_fps <= 1e7,
         "counts and sizes (not negative)": all(0 <= v <= _MOST_BYTES for v in counts),
+        "frames, threads, cores, size (at least 1)": all(
+            1 <= v <= _MOST_BYTES for v in (m.frames, m.threads, m.machine.cores, *m.size)
+        ),
+        "images, miou, iou, pixel_accuracy (need a dataset)": m.dataset is not None or not any(compared),
         "iou (at most 255 classes)": len(m.iou or {}) <= 255,
         "volume_dice (too many)": len(volumes) <= MOST_POINTS,
         "startup, jitter_ms, overhead, noise": _extras_hold(m),
@@ -277,6 +281,11 @@ def _check(m: Measurement, where: str) -> None:
     broken = [name for name, holds in rules.items() if not holds]
     if broken:
         raise InputError(f"{where}: figure out of range", got=", ".join(broken), fix="measure again")
+
+
+def _latency_holds(times: Latency) -> bool:
+    ascending = [_LEAST_MS, times.p50, times.p90, times.p99, _MOST_MS]
+    return ascending == sorted(ascending) and _LEAST_MS <= times.mean <= _MOST_MS
 
 
 def _extras_hold(m: Measurement) -> bool:
@@ -290,9 +299,10 @@ def _extras_hold(m: Measurement) -> bool:
 def _curve_holds(curve: Sustained) -> bool:
     """A bounded number of points with figures that a device can have."""
     figures = [(p.p50_ms, p.clock_mhz, p.power_w, abs(p.temperature_c or 0)) for p in curve.points]
-    times = [curve.duration_s, curve.window_s, curve.first_ms, curve.last_ms]
+    times = [curve.duration_s, curve.window_s]
     times += [value for p in curve.points for value in (p.at_s, p.frames)]
     good = all(v is None or 0 <= v <= 1e6 for point in figures for v in point)
+    good = good and all(_LEAST_MS <= v <= _MOST_MS for v in (curve.first_ms, curve.last_ms))
     return good and len(curve.points) <= MOST_POINTS and all(0 <= v <= 1e9 for v in times)
 
 

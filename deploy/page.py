@@ -42,12 +42,16 @@ MOST_DETAILS = 300
 MOST_CURVES = 60
 
 
-def page(rows: Rows) -> str:
-    """The whole document; needs at least one measurement."""
-    assert rows
+def page(rows: Rows, left_out: Sequence[str] = (), home: str = "") -> str:
+    """The whole document.
+
+    Args:
+        left_out: a line for each file that is no measurement.
+        home: address of the page that measures, for a link back to it; "" where there is none.
+    """
     compared = groups(rows)
-    body = [_header(rows), _notice(rows, len(compared)), *map(_comparison, compared)]
-    body += [_curves(rows), _details(rows)]
+    body = [_header(rows, home), _left_out(left_out), _notice(rows, len(compared))]
+    body += [*map(_comparison, compared), _curves(rows), _details(rows)]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy()}">'
@@ -69,10 +73,20 @@ def short_labels(rows: Rows) -> list[str]:
     return [", ".join([model_name(m), *([target_name(m)] if several else [])]) for m in rows]
 
 
-def _header(rows: Rows) -> str:
-    newest = max(m.timestamp for m in rows).replace("T", " ").replace("+00:00", " UTC")
+def _header(rows: Rows, home: str) -> str:
+    newest = max((m.timestamp for m in rows), default="").replace("T", " ").replace("+00:00", " UTC")
     count = f"{len(rows)} measurement{'s' if len(rows) > 1 else ''}"
-    return f"<header><h1>Device measurements</h1><p>{count}, newest {escape(newest)}.</p></header>"
+    text = f"{count}, newest {escape(newest)}." if rows else "No measurement yet."
+    link = f' <a href="{escape(home)}">Measure this device</a>' if home else ""
+    return f"<header><h1>Device measurements</h1><p>{text}{link}</p></header>"
+
+
+def _left_out(lines: Sequence[str]) -> str:
+    """Files that stand in no table, and why."""
+    if not lines:
+        return ""
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines[:MOST_DETAILS])
+    return f'<div class="notice"><strong>{len(lines)} left out</strong><ul>{items}</ul></div>'
 
 
 def _notice(rows: Rows, compared: int) -> str:
@@ -104,7 +118,7 @@ def _comparison(rows: Rows) -> str:
 def _plot(rows: Rows, labels: Sequence[str]) -> str:
     plotted = [(m, label) for m, label in zip(rows, labels, strict=True) if m.miou is not None]
     if not plotted:
-        return "<p>No row has a mIoU: measure with labelled data (--data).</p>"
+        return "<p>No row has a mIoU: nothing was compared with labelled images.</p>"
     series, shapes = _indices(rows, model_name), _indices(rows, target_name)
     points = [_point(m, label, series, shapes) for m, label in plotted]
     front = [(m.latency_ms.p50, 100 * (m.miou or 0.0)) for m in pareto(rows)]
@@ -192,8 +206,10 @@ def _curve(m: Measurement) -> str:
 
 
 def _details(rows: Rows) -> str:
+    if not rows:
+        return ""
     more = (
-        f"<p>The first {MOST_DETAILS} of {len(rows)}; --csv holds all.</p>"
+        f"<p>The first {MOST_DETAILS} of {len(rows)}; `report --csv` holds all.</p>"
         if len(rows) > MOST_DETAILS
         else ""
     )

@@ -8,12 +8,11 @@ the others; at the end each is named.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.errors import InputError
+from deploy.errors import InputError, raise_all
 from deploy.files import atomic_write_bytes
 from deploy.options import add_bundle, share
 from deploy.progress import track
@@ -74,10 +73,7 @@ def run(args: argparse.Namespace) -> int:
             write_result(segmenter, image, args.out, name, args.opacity)
     done = len(images) - len(failures)
     print(f"{done} of {len(images)} images -> {args.out / 'masks'}, {args.out / 'overlays'}")
-    if failures:
-        for other in failures[1:]:
-            print(f"error: {other}", file=sys.stderr)
-        raise failures[0]
+    raise_all(failures)
     return 0
 
 

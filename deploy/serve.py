@@ -17,7 +17,8 @@ from pathlib import Path
 from deploy.errors import InputError
 from deploy.files import require_writable
 from deploy.options import port
-from deploy.server.addresses import LOOPBACK, open_socket, own_addresses
+from deploy.server.addresses import LOOPBACK, own_addresses
+from deploy.server.door import open_door
 
 REPORTS = Path("runs/report")
 
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from deploy.server.app import make_app
     from deploy.server.assets import bundle_assets, page_assets
     from deploy.server.catalog import catalog, load_bundles
-    from deploy.server.connections import limits
+    from deploy.server.connections import settings
     from deploy.server.intake import Intake
 
     outside = args.host not in LOOPBACK
@@ -60,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
     command = shlex.join(["python", "-m", "deploy", *sys.argv[1:]])
     token = secrets.token_urlsafe(16) if outside else None
     app = make_app(assets, Intake(args.reports, bundles, command), token)
-    with open_socket(args.host, args.port) as listening:
+    with open_door(args.host, args.port) as listening:
         _tell(args, listening, tls, token)
-        uvicorn.Server(uvicorn.Config(app, **limits(), **(tls or {}))).run(sockets=[listening])
+        uvicorn.Server(uvicorn.Config(**settings(app), **(tls or {}))).run(sockets=[listening])
     return 0
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
+from deploy.files import require_another_file
 from deploy.manifest import MAX_SIDE
 from deploy.overlap import Flow
 from deploy.postprocess import overlay
@@ -52,6 +53,7 @@ def is_video(path: Path) -> bool:
 def run(bundle: Bundle, args: argparse.Namespace) -> int:
     """The command, for an input that is a video."""
     target = args.out / "overlays" / f"{args.input.stem}.mp4"
+    require_another_file(target, args.input)
     threads = streams(args.threads or default_threads())
     with ExitStack() as stack:
         networks = [stack.enter_context(Segmenter(bundle, count)) for count in threads]

@@ -21,9 +21,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from deploy.preprocess import Image
-from deploy.server.addresses import open_socket
 from deploy.server.assets import asset_route, make_asset
-from deploy.server.connections import limits
+from deploy.server.connections import settings
+from deploy.server.door import open_door
 from deploy.server.guard import Guard
 
 _FILES = {"/": "index.html", "/view.js": "view.js", "/view.css": "view.css"}
@@ -89,8 +89,8 @@ def open_view(port: int) -> Iterator[View]:
         InputError: the port is in use.
     """
     view = View()
-    with open_socket("127.0.0.1", port) as listening:
-        server = uvicorn.Server(uvicorn.Config(view.app(), **limits()))
+    with open_door("127.0.0.1", port) as listening:
+        server = uvicorn.Server(uvicorn.Config(**settings(view.app())))
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         print(f"open http://localhost:{listening.getsockname()[1]}/", flush=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from deploy.bundle import Bundle
 from deploy.domain import domain_name
+from deploy.errors import InputError
 from deploy.live.display import Display
 from deploy.live.panel import Figures, draw
 from deploy.live.sources import Source
@@ -32,11 +33,13 @@ Record = Callable[[Image], None]
 
 @dataclass
 class Shown:
-    """What went by: frames, each one's time from decoded frame to label map, and all the seconds."""
+    """What went by: frames, each one's time from decoded frame to label map, all the seconds; `error`: what
+    ended it, if not the source's own end or the user."""
 
     frames: int = 0
     total_ms: deque[float] = field(default_factory=lambda: deque(maxlen=10_000))
     seconds: float = 0.0
+    error: InputError | None = None
 
 
 class Player:
@@ -53,7 +56,7 @@ class Player:
         self._stack = ExitStack()
 
     def play(self, source: Source, display: Display, record: Record | None = None) -> Shown:
-        """Until the source ends, or a key or Ctrl-C ends it."""
+        """Until the source ends or fails, or a key or Ctrl-C ends it."""
         shown, recent, start = Shown(), deque[float](maxlen=_RECENT), time.perf_counter()
         try:
             for picture, times in self._pictures(source, display, recent):
@@ -67,6 +70,8 @@ class Player:
                 recent.append(time.perf_counter())
         except KeyboardInterrupt:
             pass
+        except InputError as error:
+            shown.error = error
         shown.seconds = time.perf_counter() - start
         return shown
 

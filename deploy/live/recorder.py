@@ -1,7 +1,7 @@
 """What the demo shows, as a file: every picture of a video, and of a live source in its true time.
 
-The file is as large as the first picture; later ones of another size are scaled to it. It appears when it is
-complete. Refuses to know what is in the pictures.
+The file is as large as the first picture; later ones of another size are scaled to it. It appears at the end,
+whatever ended the demo: what was seen is kept. Refuses to know what is in the pictures.
 """
 
 from __future__ import annotations
@@ -57,4 +57,4 @@ class Recorder:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
+        self._stack.close()

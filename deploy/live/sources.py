@@ -27,12 +27,14 @@ _PATIENCE_S = 10.0
 class Source(Protocol):
     """Frames, one by one.
 
-    `fps`: how many a second are meant to be seen; `live`: they do not wait; `dropped`: live ones not taken.
+    `fps`: how many a second are meant to be seen; `live`: they do not wait; `dropped`: live ones not taken;
+    `failures`: images that were skipped.
     """
 
     fps: float
     live: bool
     dropped: int
+    failures: list[InputError]
 
     def next(self) -> Image | None:
         """`[H, W, 3]` uint8 RGB, or None at the end."""
@@ -91,6 +93,7 @@ class VideoSource:
 
     def __init__(self, capture: Any) -> None:
         self.fps = frame_rate(capture)
+        self.failures: list[InputError] = []
         self._capture = capture
 
     def next(self) -> Image | None:
@@ -100,7 +103,7 @@ class VideoSource:
 
 
 class FolderSource:
-    """Every image of a folder, by name.
+    """Every image of a folder, by name; a damaged one does not stop the others.
 
     Raises:
         InputError: there is none.
@@ -111,11 +114,17 @@ class FolderSource:
     fps = FOLDER_FPS
 
     def __init__(self, folder: Path) -> None:
+        self.failures: list[InputError] = []
         self._paths = list(list_images(folder).values())
 
     def next(self) -> Image | None:
-        """The next image."""
-        return read_image(self._paths.pop(0)) if self._paths else None
+        """The next image that can be read."""
+        while self._paths:
+            try:
+                return read_image(self._paths.pop(0))
+            except InputError as error:
+                self.failures.append(error)
+        return None
 
 
 class LiveSource:
@@ -130,6 +139,7 @@ class LiveSource:
 
     def __init__(self, capture: Any, name: str) -> None:
         self.dropped = 0
+        self.failures: list[InputError] = []
         self._capture, self._name = capture, name
         self._newest: Any = None
         self._ended = False

@@ -1,34 +1,10 @@
-"""Under which names and addresses this machine is reached, and a socket that listens on one of them.
-
-By the standard library alone: the demo and the plain `serve` need nothing for TLS.
-"""
+"""Under which names and addresses this machine is reached. Refuses to ask any other machine."""
 
 from __future__ import annotations
 
 import socket
 
-from deploy.errors import InputError
-
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-def open_socket(host: str, number: int) -> socket.socket:
-    """A listening socket.
-
-    Raises:
-        InputError: no such interface, or the port is in use.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, number))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        fix = "choose another --port or --host"
-        raise InputError(f"cannot listen on {host}:{number}", got=error.strerror or error, fix=fix) from error
-    return listening
 
 
 def own_addresses() -> list[str]:

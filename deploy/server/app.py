@@ -7,34 +7,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from deploy.errors import InputError
+from deploy.page import policy
 from deploy.server.assets import Asset, asset_route
+from deploy.server.board import Board
 from deploy.server.guard import App, Guard
 from deploy.server.intake import Intake, Rate, Refused, read_body
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _BODY_S = 20.0
-_EMPTY = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><title>edgeseg: measurements</title>'
-    '<p>No measurement yet. <a href="/">Measure this device.</a></p></html>'
-)
 
 
 def make_app(assets: Mapping[str, Asset], intake: Intake, token: str | None) -> App:
     """The app behind its guard."""
-    rate = Rate()
+    rate, board = Rate(), Board(intake.folder)
 
     async def reports(request: Request) -> Response:
-        return await asyncio.to_thread(_reports_page, intake.folder)
+        return HTMLResponse(await board.html(), headers={"content-security-policy": policy()})
 
     async def report(request: Request) -> Response:
         try:
@@ -56,16 +50,3 @@ def make_app(assets: Mapping[str, Asset], intake: Intake, token: str | None) -> 
         asset_route(assets),
     ]
     return Guard(Starlette(routes=routes), token)
-
-
-def _reports_page(folder: Path) -> Response:
-    """The page of `report`, made of what is in the folder now."""
-    from deploy.page import page, policy
-    from deploy.report import read_all
-
-    if not any(folder.glob("*.json")):
-        return HTMLResponse(_EMPTY)
-    try:
-        return HTMLResponse(page(read_all([folder])), headers={"content-security-policy": policy()})
-    except InputError as error:
-        return PlainTextResponse(f"{error}\n", 500)

@@ -15,7 +15,6 @@ from deploy.domain import domain_name
 from deploy.errors import InputError
 from deploy.externaldata import references
 from deploy.frames import SplitFrames
-from deploy.labels import dataset_digest
 from deploy.manifest import manifest_to_json
 from deploy.server.assets import Asset, Assets, make_asset
 from deploy.server.vendor import VERSION
@@ -86,24 +85,31 @@ def _model(bundle: Bundle) -> Path:
     return bundle.model_file(".ort" if own else ".onnx")
 
 
+def labelled(bundle: Bundle) -> SplitFrames | None:
+    """The bundle's labelled subset, if it has one.
+
+    Raises:
+        InputError: it does not fit the bundle.
+    """
+    folder = bundle.manifest.eval
+    return SplitFrames(bundle, bundle.root / folder, "val") if folder else None
+
+
 def _evaluation(bundle: Bundle, base: str) -> dict[str, Any] | None:
-    """The bundle's labelled subset, as addresses.
+    """The labelled subset, as addresses.
 
     Raises:
         InputError: it holds a file that the bundle does not list, or does not fit the bundle.
     """
-    folder = bundle.manifest.eval
-    if folder is None:
+    frames = labelled(bundle)
+    if frames is None:
         return None
-    frames = SplitFrames(bundle, bundle.root / folder, "val")
     listed = [
         {what: base + _listed(bundle, path) for what, path in (("image", pair.image), ("mask", pair.mask))}
         for pair in frames.pairs
     ]
     return {
-        "name": frames.info.name,
-        "split": frames.split,
-        "sha256": dataset_digest(frames.pairs),
+        **vars(frames.reference()),
         "ignore_index": frames.info.ignore_index,
         "hu_offset": frames.hu.offset if frames.hu else None,
         "pairs": listed,

@@ -84,7 +84,7 @@ class Guard:
             text = "This page needs the whole link that `python -m deploy serve` printed, token and all.\n"
             return PlainTextResponse(text, 401)
         response = RedirectResponse("/", 303)
-        response.set_cookie(COOKIE, self._token or "", secure=True, httponly=True, samesite="strict")
+        response.set_cookie(COOKIE, self._token or "", secure=True, httponly=True, samesite="lax")
         return response
 
 

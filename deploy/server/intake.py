@@ -11,14 +11,17 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from deploy.bundle import Bundle
 from deploy.errors import InputError
 from deploy.measurement import FILE_LIMIT, Measurement, identity, keep_measurement, measurement_from_json
 from deploy.schema import parse_json
+from deploy.server.catalog import labelled
 
 TARGET = "onnxruntime-web"
 MOST_REPORTS = 2000  # in the folder
+_NEVER = ("offline", "sustained", "interrupted", "dice", "volume_dice")  # what the page does not measure
 _PER_MINUTE = 12  # of one visitor
 _ALL_PER_MINUTE = 120
 _WINDOW_S = 60.0
@@ -74,7 +77,7 @@ class Intake:
 
     def __init__(self, folder: Path, bundles: Mapping[str, Bundle], command: str) -> None:
         self.folder, self._command = folder, command
-        told = [{**identity(bundle), "target": TARGET, "brought": False} for bundle in bundles.values()]
+        told = map(_told, bundles.values())
         self._own = {(one["bundle_sha256"], one["name"]): one for one in told}
 
     def keep(self, body: bytes) -> Path:
@@ -98,7 +101,23 @@ class Intake:
         own = self._own.get((m.bundle_sha256, m.name))
         if own is None:
             raise Refused(422, "report: name and bundle_sha256 are of no bundle that is served here")
-        wrong = [name for name, value in own.items() if getattr(m, name) != value]
+        found = {**vars(m), "classes": set(m.iou or {})}
+        wrong = [name for name, value in own.items() if found[name] != value]
+        wrong += [name for name in _NEVER if found[name]]
         wrong += [] if m.machine.platform == "browser" else ["machine.platform"]
         if wrong:
             raise Refused(422, f"report: {', '.join(wrong)} not as in the bundle")
+
+
+def _told(bundle: Bundle) -> dict[str, Any]:
+    """What a report of the bundle must say; `classes`: those of its IoU."""
+    frames = labelled(bundle)
+    names = [entry.name for entry in bundle.manifest.classes]
+    return {
+        **identity(bundle),
+        "target": TARGET,
+        "brought": False,
+        "dataset": frames.reference() if frames else None,
+        "images": len(frames) if frames else 0,
+        "classes": set(names if frames else ()),
+    }

@@ -51,6 +51,7 @@ VALUE: dict[str, Any] = {
     "command": "python -m deploy bench b --data d",
     "timestamp": "2026-01-02T03:04:05+00:00",
 }  # fmt: skip
+NOTHING_COMPARED = {"dataset": None, "images": 0, "miou": None, "iou": None, "pixel_accuracy": None}
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 CURVE = {"duration_s": 600.0, "window_s": 60.0, "first_ms": 20.0, "last_ms": 27.0, "verdict": "slowed",
          "absent": {"power_w": HOSTILE},
@@ -114,7 +115,7 @@ SOFTMAX = {"name": "soft", "model": {"variant": "b0", "attention": "softmax"}, "
 
 
 def test_the_page_holds_table_plot_classes_and_proof(tmp_path: Path) -> None:
-    speed_only = {"miou": None, "iou": None, "dataset": None, "images": 0, "accuracy_reason": "no data"}
+    speed_only = {"accuracy_reason": "no data", **NOTHING_COMPARED}
     paths = _write(tmp_path, {}, SOFTMAX, {**speed_only, "proof": "not run: no such device", "name": "third"})
     checked = _parse(_report(paths, tmp_path / "out" / "page.html"))
     for words in (
@@ -180,7 +181,16 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         ({"latency_ms": {"p50": 1e308, "p90": 1, "p99": 1, "mean": 1}}, "latency_ms"),
         ({"throughput_fps": -1}, "throughput_fps"),
         ({"peak_memory_bytes": -5}, "counts"),
-        ({"size": [-1, 3]}, "counts"),
+        ({"size": [-1, 3]}, "size (at least 1)"),
+        ({"frames": 0}, "frames, threads, cores"),
+        ({"threads": 0}, "frames, threads, cores"),
+        ({"machine": {**VALUE["machine"], "cores": -5}}, "frames, threads, cores"),
+        ({"machine": {**VALUE["machine"], "cores": 10**400}}, "frames, threads, cores"),
+        ({"machine": {**VALUE["machine"], "memory_bytes": -1}}, "counts"),
+        ({"latency_ms": {"p50": 1e6, "p90": 11, "p99": 12, "mean": 10}}, "ascending"),
+        ({"latency_ms": {"p50": 1, "p90": 3, "p99": 2, "mean": 1}}, "ascending"),
+        ({**NOTHING_COMPARED, "miou": 1.0}, "need a dataset"),
+        ({**NOTHING_COMPARED, "images": 3}, "need a dataset"),
         ({"threads": "many"}, "threads"),
         ({"proof": ""}, "proof"),
         ({"name": "x" * 5000}, "texts"),
@@ -191,6 +201,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
             "offline",
         ),
         ({"sustained": {**CURVE, "first_ms": 1e308}}, "sustained"),
+        ({"sustained": {**CURVE, "first_ms": 0, "last_ms": 0, "points": []}}, "sustained"),
         ({"sustained": {**CURVE, "verdict": "fine"}}, "steady or slowed or sped up"),
         ({"sustained": {**CURVE, "points": CURVE["points"] * 20}}, "sustained"),
     ],
@@ -253,7 +264,7 @@ def test_a_comparison_shows_front_speed_up_and_marks(tmp_path: Path) -> None:
     slow = {**SOFTMAX, "model": twin, "latency_ms": {"p50": 63.9, "p90": 70, "p99": 80, "mean": 64}}
     noise = {"noisy": True, "why": ["other processes used 31 % of the machine"], "spread": 0.0,
              "others_cpu": 0.31, "clock_jump_s": 0.0}  # fmt: skip
-    brought = {"brought": True, "dataset": None, "miou": None, "iou": None, "images": 0, "name": "S",
+    brought = {"brought": True, "name": "S", **NOTHING_COMPARED,
                "accuracy_reason": "brought model: latency only", "model": {"variant": "S"}}  # fmt: skip
     again = {
         "latency_ms": {"p50": 23.5, "p90": 24, "p99": 25, "mean": 23},

@@ -83,6 +83,15 @@ def test_damaged_videos_are_said_and_leave_nothing(tiny_bundle: Bundle, clip: Pa
     assert is_video(clip) and not is_video(tmp_path / "none.mp4") and not is_video(tmp_path)
 
 
+def test_the_input_is_never_written(tiny_bundle: Bundle, clip: Path, tmp_path: Path) -> None:
+    (tmp_path / "overlays").mkdir()
+    own = tmp_path / "overlays" / "own.mp4"
+    own.write_bytes(clip.read_bytes())
+    with pytest.raises(InputError, match=r"own\.mp4 is read, and would be written"):
+        _run(tiny_bundle.root, own, "--out", tmp_path)
+    assert own.read_bytes() == clip.read_bytes()
+
+
 def test_a_place_that_cannot_be_written(tiny_bundle: Bundle, clip: Path, tmp_path: Path) -> None:
     (tmp_path / "overlays").write_text("a file where the folder should be")
     with pytest.raises(InputError, match="cannot write"):

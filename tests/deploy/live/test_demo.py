@@ -15,12 +15,14 @@ import cv2
 import numpy as np
 import pytest
 
+from deploy import demo
 from deploy.errors import InputError
 from deploy.live.display import Nothing
 from deploy.live.panel import in_view
 from deploy.live.player import Player
 from deploy.live.recorder import Recorder
 from deploy.live.sources import LiveSource, has_gstreamer, open_source
+from deploy.options import Parser
 
 COLOURS = ((220, 30, 30), (30, 200, 40), (40, 60, 230))
 FPS = 30
@@ -97,6 +99,48 @@ def test_a_folder_of_images_of_any_size(tiny_bundle, colour_folder: Path, tmp_pa
     done = _run(tiny_bundle.root, "--source", folder, "--view", "none", "--record", record)
     assert done.returncode == 0 and done.stdout.startswith("3 frames, "), done.stderr
     assert cv2.VideoCapture(str(record)).get(cv2.CAP_PROP_FRAME_COUNT) == 3
+
+
+def test_a_damaged_image_is_skipped_and_named(tiny_bundle, colour_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(colour_folder / "val" / "images", tmp_path / "images")
+    for name in ("0 torn.png", "1 torn.png"):
+        (folder / name).write_bytes((folder / "0.png").read_bytes()[:60])
+    record = tmp_path / "out.mp4"
+    done = _run(tiny_bundle.root, "--source", folder, "--view", "none", "--record", record)
+    assert done.returncode == 2 and done.stdout.startswith("3 frames, ")
+    assert done.stderr.count("\n") == 2 and "0 torn.png is trunc" in done.stderr and "1 torn" in done.stderr
+    assert cv2.VideoCapture(str(record)).get(cv2.CAP_PROP_FRAME_COUNT) == 3
+
+
+def test_what_was_recorded_is_kept_when_the_source_fails(
+    tiny_bundle, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    class Stalled(_Camera):
+        def read(self) -> tuple[bool, np.ndarray | None]:
+            if self.count == 20:
+                time.sleep(5)
+            return super().read()
+
+        def release(self) -> None: ...
+
+    monkeypatch.setattr("deploy.live.sources._capture", lambda text: Stalled())
+    monkeypatch.setattr("deploy.live.sources._PATIENCE_S", 1.0)
+    record, parser = tmp_path / "out.mp4", Parser()
+    demo.add_arguments(parser)
+    words = [str(tiny_bundle.root), "--source", "0", "--view", "none", "--record", str(record)]
+    with pytest.raises(InputError, match="0: no frame for 1 s"):
+        demo.run(parser.parse_args(words))
+    assert " frames, " in capsys.readouterr().out
+    assert cv2.VideoCapture(str(record)).get(cv2.CAP_PROP_FRAME_COUNT) >= 1
+
+
+def test_the_source_is_never_written(tiny_bundle, tmp_path: Path) -> None:
+    video = _video(tmp_path / "in.mp4", 3)
+    before, link = video.read_bytes(), tmp_path / "link.mp4"
+    link.symlink_to(video)
+    done = _run(tiny_bundle.root, "--source", video, "--view", "none", "--record", link)
+    assert done.returncode == 2 and "link.mp4 is read, and would be written" in done.stderr
+    assert video.read_bytes() == before
 
 
 class _Camera:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import subprocess
@@ -15,7 +16,9 @@ pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
 from deploy.errors import InputError
 from deploy.server import vendor
 from deploy.server.assets import bundle_assets
+from deploy.server.board import Board
 from deploy.server.catalog import catalog, load_bundles
+from deploy.server.intake import Intake
 
 MOST_WIRE_BYTES = 20_000_000
 
@@ -60,7 +63,30 @@ def test_a_report_appears_in_the_page(server, tiny_bundle, make_report) -> None:
     assert status == 201 and (server.reports / told["file"]).is_file()
     status, headers, page = server.request("/reports")
     assert status == 200 and b"onnxruntime-web" in page and b"tiny-labels" in page
-    assert "script-src 'sha256-" in headers["content-security-policy"]
+    assert "script-src 'sha256-" in headers["content-security-policy"] and b'<a href="/">' in page
+
+
+def test_a_file_that_is_no_measurement_is_named(server, tiny_bundle, make_report) -> None:
+    assert server.post(make_report(tiny_bundle, frames=101))[0] == 201
+    (server.reports / "notes.json").write_text('{"<b>": 1}')
+    status, _, page = server.request("/reports")
+    assert status == 200 and b"1 left out" in page and b"notes.json is not a measurement" in page
+    assert b"tiny-labels" in page and f"{server.reports}/notes".encode() not in page
+
+
+def test_the_page_is_made_once_for_a_state_of_the_folder(tiny_bundle, make_report, tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    intake = Intake(tmp_path, {"0": tiny_bundle}, "")
+
+    async def visits() -> list[list[str]]:
+        seen = [await asyncio.gather(*(board.html() for _ in range(5)))]
+        intake.keep(json.dumps(make_report(tiny_bundle)).encode())
+        seen += [await asyncio.gather(*(board.html() for _ in range(5))), [await board.html()]]
+        return seen
+
+    empty, first, again = asyncio.run(visits())
+    assert all(page is empty[0] for page in empty) and "No measurement yet" in empty[0]
+    assert all(page is first[0] for page in [*first, *again]) and "tiny-labels" in first[0]
 
 
 def test_a_bundle_for_another_runtime_is_refused(make_bundle) -> None:

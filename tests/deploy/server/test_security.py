@@ -154,24 +154,99 @@ def test_too_many_reports_are_refused(needs_web, serve, make_report, tiny_bundle
         _still_serves(server)
 
 
-def test_many_connections_at_once(server) -> None:
+@pytest.mark.parametrize("kind", ["server", "guarded"])
+def test_many_connections_at_once(kind: str, request: pytest.FixtureRequest) -> None:
+    """None of them says anything: over TLS they never come to a request."""
+    server = request.getfixturevalue(kind)
     idle = []
     try:
         for _ in range(CONCURRENT):
             idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
         held = sum(_is_open(connection) for connection in idle)
-        assert held <= 64
+        assert 0 < held <= 64
     finally:
         for connection in idle:
             connection.close()
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        try:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return _answers(server)
+        time.sleep(0.1)
+    _answers(server)
+
+
+def _answers(server) -> None:
+    assert server.request("/")[0] == (401 if server.token else 200)
+
+
+def test_few_open_files_are_enough(needs_web, serve, tiny_bundle, tmp_path: Path) -> None:
+    """As on macOS, where a program may open 256 at first."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with serve([tiny_bundle.root], tmp_path) as server:
             _still_serves(server)
-            return
-        except (OSError, http.client.HTTPException):
-            time.sleep(0.1)
-    _still_serves(server)
+            limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+            assert int(re.search(r"Max open files +([0-9]+)", limits)[1]) == 1024
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("kind", ["server", "guarded"])
+def test_an_answer_that_nobody_takes_holds_little_memory(kind: str, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue(kind)
+    cookie = _enter(server)
+    before = _memory_bytes(server)
+    visitors = [_ask(server, "/ort/ort-wasm-simd-threaded.wasm", cookie) for _ in range(40)]
+    try:
+        time.sleep(1)
+        assert _memory_bytes(server) - before < 64 << 20
+    finally:
+        for visitor in visitors:
+            visitor.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["server", "guarded"])
+def test_an_answer_that_nobody_takes_is_given_up(kind: str, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue(kind)
+    visitor = _ask(server, "/ort/ort-wasm-simd-threaded.wasm", _enter(server))
+    time.sleep(35)
+    received = 0
+    with contextlib.suppress(OSError):
+        while data := visitor.recv(1 << 20):
+            received += len(data)
+    assert received < 10_000_000, "all of it was kept for the visitor"
+
+
+@pytest.mark.slow
+def test_a_handshake_that_never_ends_is_closed(guarded) -> None:
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as raw:
+        start = time.monotonic()
+        with contextlib.suppress(ConnectionResetError):
+            assert raw.recv(1) == b""
+        assert 8 < time.monotonic() - start < 14
+
+
+def _enter(server) -> str:
+    """The cookie of the link, where there is one."""
+    if not server.token:
+        return ""
+    return server.request(f"/?token={server.token}")[1]["set-cookie"].split(";")[0]
+
+
+def _ask(server, path: str, cookie: str) -> socket.socket:
+    """A visitor who asks and reads nothing."""
+    connection = server.connect()
+    connection.connect()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.request("GET", path, headers={"host": f"localhost:{server.port}", "cookie": cookie})
+    return connection.sock
+
+
+def _memory_bytes(server) -> int:
+    return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * 4096
 
 
 def _is_open(connection: socket.socket) -> bool:
@@ -230,7 +305,7 @@ def test_without_the_token_nothing_is_served(guarded) -> None:
 def test_the_link_lets_in(guarded, make_report, tiny_bundle) -> None:
     status, headers, _ = guarded.request(f"/?token={guarded.token}")
     assert status == 303 and headers["location"] == "/"
-    assert re.search(r"HttpOnly.*SameSite=strict; Secure", headers["set-cookie"])
+    assert re.search(r"HttpOnly.*SameSite=lax; Secure", headers["set-cookie"])
     cookie = headers["set-cookie"].split(";")[0]
     _still_serves(guarded, cookie=cookie)
     report = make_report(tiny_bundle)
