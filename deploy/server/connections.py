@@ -28,7 +28,7 @@ class Loop(asyncio.SelectorEventLoop):
         """As asyncio's."""
         if options.get("ssl"):
             options["ssl_handshake_timeout"] = _PATIENCE_S
-        return await super().create_server(*arguments, **options)  # type: ignore[no-any-return]
+        return await super().create_server(*arguments, **options)
 
 
 class Connection(H11Protocol):  # type: ignore[misc]
