@@ -87,5 +87,8 @@ def load(folders: list[Path]) -> list[Bundle]:
         if base.manifest.preprocess.hu_window:
             fix = "use run for volumes, or serve for slices"
             raise InputError(f"{folder} is for CT", expected="a bundle for pictures", fix=fix)
+        for pack in packs:
+            if pack.manifest.preprocess.hu_window:
+                print(f"{folder}: domain {pack.domain} is for CT, and left out")
         found += [base, *(pack for pack in packs if not pack.manifest.preprocess.hu_window)]
     return found

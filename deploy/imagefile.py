@@ -23,7 +23,8 @@ from deploy.errors import InputError
 
 MAX_PIXELS = 200_000_000
 MAX_BYTES = 512 << 20
-_LOG_SILENT = 0  # in either version
+LOG_SILENT = 0  # in either version
+set_log_level = getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel  # OpenCV 4 | 5
 _PNG = b"\x89PNG\r\n\x1a\n"
 _STANDALONE = frozenset([0x01, *range(0xD0, 0xD8)])  # JPEG markers without a body
 _FRAMES = frozenset([*range(0xC0, 0xD0)]) - {0xC4, 0xC8, 0xCC}  # SOF0..SOF15
@@ -79,8 +80,7 @@ def decode(data: bytes, path: Path, unchanged: bool = False) -> npt.NDArray[Any]
 
 def _quiet_decode(data: bytes, flags: int) -> npt.NDArray[Any] | None:
     """cv2.imdecode without its own lines on stderr (the caller raises one); None if it fails."""
-    set_log_level = getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel  # OpenCV 4 | 5
-    level = set_log_level(_LOG_SILENT)
+    level = set_log_level(LOG_SILENT)
     try:
         return cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     except cv2.error:

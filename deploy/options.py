@@ -100,10 +100,10 @@ def add_device(parser: argparse.ArgumentParser, required: bool = False) -> None:
     )
 
 
-def count(text: str, most: int = 100_000) -> int:
-    """argparse type: a whole number from 1 to 100000."""
+def count(text: str, most: int = 100_000, also: str = "") -> int:
+    """argparse type: a whole number from 1 to 100000; `also`: what else is taken, for the message."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:7]) <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {also}a whole number from 1 to {most}")
     return int(text)
 
 
@@ -131,7 +131,7 @@ def thread_count(text: str) -> int:
 
 def port(text: str) -> int:
     """argparse type: a TCP port, 0 for any free one."""
-    return 0 if text == "0" else count(text, 65535)
+    return 0 if text == "0" else count(text, 65535, "0 for any free one, or ")
 
 
 def output_or_stdout(text: str) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 from deploy.bundle import Bundle
 from deploy.errors import InputError
 from deploy.files import require_another_file
+from deploy.imagefile import LOG_SILENT, set_log_level
 from deploy.manifest import MAX_SIDE
 from deploy.overlap import Flow
 from deploy.postprocess import overlay
@@ -31,8 +32,12 @@ from deploy.progress import Bar
 from deploy.runtimes import default_threads
 from deploy.segmenter import Segmenter
 
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # none of FFmpeg's own lines on stderr,
+set_log_level(LOG_SILENT)  # nor OpenCV's: what a user must know is one error of ours
+CODECS = ("avc1", "mp4v")  # H.264, which browsers play, where this OpenCV has an encoder for it
 SUFFIXES = (".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm")
 MOST_STREAMS = 4
+UNPLAYABLE = "convert it to MP4; a file that was cut off has to be copied again"
 STAGES = ("decode", "preprocess", "inference", "overlay", "encode")
 
 
@@ -140,10 +145,22 @@ def _means(busy_ns: Sequence[int], frames: int) -> dict[str, float]:
     return {name: ns / 1e6 / frames for name, ns in zip(STAGES, busy_ns, strict=True)}
 
 
-def picture_size(capture: Any) -> tuple[int, int] | None:
-    """(height, width) of an OpenCV capture's pictures, or None where it gives none that can be taken."""
-    size = int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)), int(capture.get(cv2.CAP_PROP_FRAME_WIDTH))
-    return size if capture.isOpened() and all(1 <= side <= MAX_SIDE for side in size) else None
+def open_capture(source: str | int, fix: str, *backend: int) -> Any:
+    """OpenCV's capture of a file, a camera's number, an address or a pipeline.
+
+    Raises:
+        InputError: it gives no picture, or a larger one than can be taken.
+    """
+    capture = cv2.VideoCapture(source, *backend)
+    if not capture.isOpened() or not all(1 <= side <= MAX_SIDE for side in picture_size(capture)):
+        capture.release()
+        raise InputError(f"cannot open {source}", got="no picture, or an unknown codec", fix=fix)
+    return capture
+
+
+def picture_size(capture: Any) -> tuple[int, int]:
+    """(height, width) of an OpenCV capture's pictures."""
+    return int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)), int(capture.get(cv2.CAP_PROP_FRAME_WIDTH))
 
 
 def frame_rate(capture: Any) -> float:
@@ -160,14 +177,9 @@ def to_rgb(pixels: Any) -> Image:
 @contextmanager
 def _reader(path: Path) -> Iterator[tuple[Any, tuple[int, int], float]]:
     """(the open video, (height, width), frames a second)."""
-    video = cv2.VideoCapture(str(path))
+    video = open_capture(str(path), UNPLAYABLE)
     try:
-        size = picture_size(video)
-        if size is None:
-            raise InputError(
-                f"cannot decode {path}", got="no video, or an unknown codec", fix="convert it to MP4"
-            )
-        yield video, size, frame_rate(video)
+        yield video, picture_size(video), frame_rate(video)
     finally:
         video.release()
 
@@ -180,17 +192,26 @@ def writer(path: Path, size: tuple[int, int], fps: float) -> Iterator[Any]:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write {path}", got=error.strerror) from error
-    encoder = cv2.VideoWriter(str(temporary), cv2.VideoWriter.fourcc(*"mp4v"), fps, (size[1], size[0]))
+    encoder = _encoder(temporary, size, fps)
     try:
         if not encoder.isOpened():
-            fix = "choose another --out, or an OpenCV that is built with codecs"
-            raise InputError(f"cannot write {path}", got="OpenCV's encoder does not start", fix=fix)
+            got = f"no encoder of this OpenCV starts for {size[1]}x{size[0]} pixels"
+            raise InputError(f"cannot write {path}", got=got, fix="take smaller pictures, or another OpenCV")
         yield encoder
         encoder.release()
         os.replace(temporary, path)
     finally:
         encoder.release()
         temporary.unlink(missing_ok=True)
+
+
+def _encoder(path: Path, size: tuple[int, int], fps: float) -> Any:
+    """By the first codec that this OpenCV can write."""
+    for codec in CODECS:
+        encoder = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), fps, (size[1], size[0]))
+        if encoder.isOpened():
+            break
+    return encoder
 
 
 def _frames(video: Any, path: Path, size: tuple[int, int]) -> Iterator[Image]:

@@ -27,7 +27,7 @@ from deploy.server.door import open_door
 from deploy.server.guard import Guard
 
 _FILES = {"/": "index.html", "/view.js": "view.js", "/view.css": "view.css"}
-_BOUNDARY = b"--picture\r\nContent-Type: image/jpeg\r\n\r\n"
+_BOUNDARY = b"--picture\r\n"
 _TICK_S = 0.01
 _LONGEST_KEY = 16
 
@@ -50,10 +50,11 @@ class View:
         return self._keys.popleft() if self._keys else ""
 
     def app(self) -> Guard:
-        """The ASGI app: three files, the stream, and an address that takes keys."""
+        """The ASGI app: three files, the stream, and addresses: for keys, and to wait for the end at."""
         routes = [
             Route("/stream", self._stream, methods=["GET"]),
             Route("/key", self._key, methods=["POST"]),
+            Route("/end", self._end, methods=["GET"]),
             Route("/favicon.ico", self._nothing, methods=["GET"]),  # browsers ask by themselves
             asset_route({path: make_asset(name, _read(name)) for path, name in _FILES.items()}),
         ]
@@ -68,17 +69,26 @@ class View:
             break
         return Response(status_code=204)
 
+    async def _end(self, request: Request) -> Response:
+        while not self.ended and not await request.is_disconnected():
+            await asyncio.sleep(_TICK_S)
+        return Response(status_code=204)
+
     async def _stream(self, request: Request) -> Response:
         return StreamingResponse(self._pictures(), media_type="multipart/x-mixed-replace; boundary=picture")
 
     async def _pictures(self) -> AsyncIterator[bytes]:
+        """Each with the next one's boundary at its end: a browser shows no picture before that."""
         seen = 0
+        yield _BOUNDARY
         while not self.ended:
             if self._picture is None or self._number == seen:
                 await asyncio.sleep(_TICK_S)
                 continue
             seen = self._number
-            yield _BOUNDARY + await asyncio.to_thread(_jpeg, self._picture) + b"\r\n"
+            data = await asyncio.to_thread(_jpeg, self._picture)
+            head = f"Content-Type: image/jpeg\r\nContent-Length: {len(data)}\r\n\r\n"
+            yield head.encode() + data + b"\r\n" + _BOUNDARY
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from deploy.segmenter import Segmenter, StageTimes
 
 _RECENT = 30
 _STEP = 0.1  # of opacity
-_SMALLEST = 360  # side of the picture that is shown
+_SMALLEST, _LONGEST = 360, 4096  # sides of the picture that is shown
 _PAUSE_S = 0.02
 Record = Callable[[Image], None]
 
@@ -77,6 +77,7 @@ class Player:
 
     def press(self, key: str) -> None:
         """q: quit, space: pause, m: next model, d: next domain, + and -: opacity."""
+        key = key.lower()
         if key == "q":
             self._quit = True
         elif key == " ":
@@ -103,15 +104,25 @@ class Player:
     def _pictures(
         self, source: Source, display: Display, recent: Sequence[float]
     ) -> Iterator[tuple[Image, StageTimes]]:
+        frame = None
         while True:
             self.press(display.key())
             while self._paused and not self._quit:
-                time.sleep(_PAUSE_S)
-                self.press(display.key())
+                self._wait_for_key(frame, source, display, recent)
             frame = None if self._quit else source.next()
             if frame is None:
                 return
             yield self._picture(frame, source, recent)
+
+    def _wait_for_key(
+        self, frame: Image | None, source: Source, display: Display, recent: Sequence[float]
+    ) -> None:
+        """While paused; what a key changes is shown at once."""
+        time.sleep(_PAUSE_S)
+        key = display.key()
+        self.press(key)
+        if key and frame is not None:
+            display.show(self._picture(frame, source, recent)[0])
 
     def _picture(self, frame: Image, source: Source, recent: Sequence[float]) -> tuple[Image, StageTimes]:
         labels, times = self._segmenter().timed(frame)
@@ -136,8 +147,8 @@ class Player:
 
 
 def _enlarged(picture: Image) -> Image:
-    """A whole number of times as large, so that there is room for words."""
-    times = -(-_SMALLEST // min(picture.shape[:2]))
+    """A whole number of times as large, so that there is room for words; but none that encoders refuse."""
+    times = min(-(-_SMALLEST // min(picture.shape[:2])), _LONGEST // max(picture.shape[:2]))
     return np.asarray(np.repeat(np.repeat(picture, times, 0), times, 1)) if times > 1 else picture
 
 

@@ -6,6 +6,7 @@ of a video or a folder every frame comes, in order. Refuses to know what is done
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ import cv2
 from deploy.errors import InputError
 from deploy.preprocess import Image, read_image
 from deploy.run import list_images
-from deploy.video import frame_rate, picture_size, to_rgb
+from deploy.video import UNPLAYABLE, frame_rate, open_capture, to_rgb
 
 LIVE_FPS, FOLDER_FPS = 15.0, 2.0
 _SCHEMES = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
@@ -42,19 +43,15 @@ class Source(Protocol):
 
 @contextmanager
 def open_source(text: str) -> Iterator[Source]:
-    """A camera's number, an address, a GStreamer pipeline (with "!"), a video file or a folder of images.
+    """A camera's number, a video file, a folder of images, an address, or a GStreamer pipeline (with "!").
 
     Raises:
         InputError: it is none of these, or cannot be opened.
     """
-    if Path(text).is_dir():
+    if os.path.isdir(text):
         yield FolderSource(Path(text))
         return
-    live = text.isdecimal() or text.startswith(_SCHEMES) or "!" in text
-    if not live and not Path(text).is_file():
-        raise InputError(
-            f"no source {text!r}", expected="a camera's number, a video, a folder, or rtsp://..."
-        )
+    live = text.isdecimal() or not os.path.isfile(text)
     capture = _capture(text)
     source = LiveSource(capture, text) if live else VideoSource(capture)
     try:
@@ -71,18 +68,19 @@ def has_gstreamer() -> bool:
 
 
 def _capture(text: str) -> Any:
-    if "!" in text:
-        if not has_gstreamer():
-            fix = "use the system's OpenCV: JetPack's, or apt-get install python3-opencv"
-            raise InputError("a GStreamer source", "an OpenCV without GStreamer", "one that has it", fix)
-        capture = cv2.VideoCapture(text, cv2.CAP_GSTREAMER)
-    else:
-        capture = cv2.VideoCapture(int(text) if text.isdecimal() else text)
-    if picture_size(capture) is None:
-        capture.release()
-        fix = "is it there, free and readable? Another program may hold the camera"
-        raise InputError(f"cannot open {text}", got="no picture, or an unknown codec", fix=fix)
-    return capture
+    if text.isdecimal():
+        return open_capture(int(text), "is it there, free and readable? Another program may hold the camera")
+    if os.path.isfile(text):
+        return open_capture(text, UNPLAYABLE)
+    if text.startswith(_SCHEMES):
+        return open_capture(text, "does it answer, and does another player show it?")
+    if "!" not in text:
+        expected = "a camera's number, a video, a folder, or rtsp://..."
+        raise InputError(f"no source {text!r}", expected=expected)
+    if not has_gstreamer():
+        fix = "use the system's OpenCV: JetPack's, or apt-get install python3-opencv"
+        raise InputError("a GStreamer source", "an OpenCV without GStreamer", "one that has it", fix)
+    return open_capture(text, "does gst-launch-1.0 play it?", cv2.CAP_GSTREAMER)
 
 
 class VideoSource:

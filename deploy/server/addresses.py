@@ -8,12 +8,12 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def own_addresses() -> list[str]:
-    """Names and addresses under which others may reach this machine."""
-    found = [*LOOPBACK, socket.gethostname()]
+    """Addresses and names under which others may reach this machine; few phones know its name."""
+    found = [*LOOPBACK]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing: asks which interface would
             found.append(probe.getsockname()[0])
         except OSError:
             pass
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, socket.gethostname()]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ TYPES = {
 }
 _PACKED = (".html", ".css", ".js", ".mjs", ".json", ".svg", ".wasm", ".onnx", ".ort")
 _WORTH_PACKING = 1024
+_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)  # but not gzip;q=0
 MOST_BYTES = 1 << 30
 
 
@@ -83,7 +85,7 @@ def _answer(asset: Asset, request: Request) -> Response:
     headers = {"etag": asset.etag, "content-type": asset.media_type, "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == asset.etag:
         return Response(status_code=304, headers=headers)
-    if asset.packed and "gzip" in request.headers.get("accept-encoding", ""):
+    if asset.packed and _GZIP.search(request.headers.get("accept-encoding", "")):
         return Response(asset.packed, headers={**headers, "content-encoding": "gzip"})
     return Response(asset.data, headers=headers)
 

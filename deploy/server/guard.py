@@ -17,7 +17,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from deploy.server.addresses import LOOPBACK
 
-COOKIE = "edgeseg"
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -71,20 +70,20 @@ class Guard:
         if host is None or (self._token is None and host not in LOOPBACK):
             return PlainTextResponse("unknown host\n", 421)
         if self._token is not None and not _equal(_cookie(headers), self._token):
-            return self._entrance(scope)
+            return self._entrance(scope, _cookie_name(headers))
         own = f"{scope['scheme']}://{headers['host']}"
         if scope["method"] not in ("GET", "HEAD") and headers.get("origin") != own:
             return PlainTextResponse("only this page's own requests are taken\n", 403)
         return None
 
-    def _entrance(self, scope: MutableMapping[str, Any]) -> Response:
+    def _entrance(self, scope: MutableMapping[str, Any], name: str) -> Response:
         """The link with the token: the visitor gets the cookie; anyone else is told what is missing."""
         asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["path"] != "/" or not _equal(asked, self._token or ""):
             text = "This page needs the whole link that `python -m deploy serve` printed, token and all.\n"
             return PlainTextResponse(text, 401)
         response = RedirectResponse("/", 303)
-        response.set_cookie(COOKIE, self._token or "", secure=True, httponly=True, samesite="lax")
+        response.set_cookie(name, self._token or "", secure=True, httponly=True, samesite="lax")
         return response
 
 
@@ -94,10 +93,16 @@ def _equal(given: str, token: str) -> bool:
 
 def _cookie(headers: dict[str, str]) -> str:
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        morsel = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers))
     except CookieError:
         return ""
     return morsel.value if morsel else ""
+
+
+def _cookie_name(headers: dict[str, str]) -> str:
+    """Cookies know no port: without it in the name, two servers on one machine would lock each other out."""
+    port = urlsplit(f"//{headers['host']}").port
+    return f"edgeseg-{port}" if port else "edgeseg"
 
 
 def _hostname(host: str) -> str | None:

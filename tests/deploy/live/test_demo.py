@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import shutil
 import signal
@@ -185,13 +186,35 @@ def test_the_reading_ends_before_the_capture_is_released(monkeypatch: pytest.Mon
     ("source", "message"),
     [
         ("nowhere.mp4", "no source 'nowhere.mp4'"),
-        ("99", "cannot open 99"),
-        (__file__, "cannot open"),
+        ("99", "cannot open 99 .* hold the camera"),
+        (__file__, "cannot open .* convert it to MP4"),
+        ("http://127.0.0.1:1/x", "cannot open http.* another player"),
     ],
 )
 def test_a_source_that_is_none(source: str, message: str) -> None:
     with pytest.raises(InputError, match=message), open_source(source):
         pass
+
+
+def test_a_file_is_a_file_whatever_its_name(tmp_path: Path) -> None:
+    with open_source(str(_video(tmp_path / "mind the gap!.mp4", 3))) as source:
+        assert not source.live and source.next() is not None
+
+
+def test_a_torn_video_is_one_line(tiny_bundle, tmp_path: Path) -> None:
+    video = _video(tmp_path / "in.mp4", 30)
+    video.write_bytes(video.read_bytes()[:2000])
+    done = _run(tiny_bundle.root, "--source", video, "--view", "none")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "cut off" in done.stderr
+
+
+def test_a_panorama_is_recorded(tiny_bundle, tmp_path: Path) -> None:
+    folder, record = tmp_path / "images", tmp_path / "out.mp4"
+    folder.mkdir()
+    cv2.imwrite(str(folder / "0.png"), np.zeros((100, 4000, 3), np.uint8))
+    done = _run(tiny_bundle.root, "--source", folder, "--view", "none", "--record", record)
+    assert done.returncode == 0 and not done.stderr
+    assert cv2.VideoCapture(str(record)).read()[1].shape[:2] == (100, 4000)
 
 
 @pytest.mark.skipif(has_gstreamer(), reason="this OpenCV has GStreamer")
@@ -216,11 +239,37 @@ def test_keys_choose_model_domain_and_opacity(make_bundle) -> None:
     assert player.bundle is bundles[2]
     player.press("m")
     assert player.bundle is bundles[2], "no other model in this domain"
+    player.press("D")
+    assert player.bundle is bundles[0], "the shift key changes no key's meaning"
     for _ in range(9):
-        player.press("+")
+        player.press("=")
     assert player.opacity == 1.0
     player.press("-")
     assert player.opacity == pytest.approx(0.9)
+
+
+class _Keyboard(Nothing):
+    """Presses a key now and then, and keeps what is shown."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys, self.seen = list(keys), list[np.ndarray]()
+
+    def show(self, picture: np.ndarray) -> None:
+        self.seen.append(picture)
+
+    def key(self) -> str:
+        return self.keys.pop(0)
+
+
+def test_what_a_key_changes_is_seen_while_paused(tiny_bundle, tmp_path: Path) -> None:
+    screen, recorded = _Keyboard("", " ", "", "-", "q"), list[np.ndarray]()
+    with (
+        open_source(str(_video(tmp_path / "in.mp4", 30))) as source,
+        Player([tiny_bundle], 1, 0.5) as player,
+    ):
+        shown = player.play(source, screen, recorded.append)
+    assert shown.frames == len(recorded) == 1
+    assert len(screen.seen) >= 2 and (screen.seen[0] != screen.seen[1]).any()
 
 
 def test_the_largest_classes_come_first(tiny_bundle) -> None:
@@ -243,18 +292,61 @@ def test_the_browser_view_streams_and_takes_keys(tiny_bundle, tmp_path: Path) ->
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         connection.request("GET", "/stream", headers=own)
         stream = connection.getresponse()
-        data = stream.read(60_000)
-        assert data.startswith(b"--picture") and b"\xff\xd8\xff" in data
+        assert stream.readline() == b"--picture\r\n"
+        for _ in range(3):
+            assert stream.readline() == b"Content-Type: image/jpeg\r\n"
+            size = int(stream.readline().removeprefix(b"Content-Length: "))
+            assert stream.readline() == b"\r\n"
+            picture = stream.read(size)
+            assert picture.startswith(b"\xff\xd8\xff") and picture.endswith(b"\xff\xd9")
+            assert stream.readline() + stream.readline() == b"\r\n--picture\r\n"
+        waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        waiting.request("GET", "/end", headers=own)
         other = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         other.request("POST", "/key", b"q", {**own, "Origin": "http://evil.example"})
         assert other.getresponse().status == 403
         other = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         other.request("POST", "/key", b"q", own)
         assert other.getresponse().status == 204
+        assert waiting.getresponse().status == 204
         connection.close()
         assert process.wait(20) == 0
         frames = int(process.stdout.read().split(" frames")[0])
         assert 0 < frames < 600
+    finally:
+        process.kill()
+
+
+def test_the_view_in_a_browser(tiny_bundle, tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
+    if (chromium := shutil.which("chromium")) is None:
+        pytest.skip("chromium is not installed: make system")
+    words = [str(tiny_bundle.root), "--source", str(_video(tmp_path / "in.mp4", 900)), "--view", "browser"]
+    command = [sys.executable, "-m", "deploy", "demo", *words, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        address = re.search(r"http://\S+", process.stdout.readline())[0]
+        with playwright.sync_playwright() as driver:
+            page = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page()
+            errors: list[object] = []
+            page.on("pageerror", lambda error: errors.append(error))
+            page.goto(address, wait_until="commit")
+            picture = page.locator("img")
+            picture.wait_for()
+            page.keyboard.press("Space")
+            page.wait_for_timeout(1000)
+            before = picture.screenshot()
+            page.keyboard.press("=")
+            page.wait_for_timeout(1000)
+            assert picture.screenshot() != before, "the new opacity is seen while paused"
+            page.keyboard.press("Q")
+            page.get_by_text("The demo has ended.").wait_for(timeout=10_000)
+            page.keyboard.press("d")
+            page.wait_for_timeout(300)
+            assert not errors
+        assert process.wait(20) == 0
     finally:
         process.kill()
 
@@ -276,6 +368,16 @@ def test_a_bundle_s_domains_follow_it(packed: Path) -> None:
     with Player([base, swap], 1, 0.5) as player:
         player.press("m")
         assert player.bundle is swap
+
+
+def test_a_domain_of_ct_is_left_out_and_told(packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from deploy.demo import load
+
+    manifest = json.loads((packed / "bundle.json").read_text())
+    manifest["domains"]["swap"]["preprocess"]["hu_window"] = [-100.0, 200.0]
+    (packed / "bundle.json").write_text(json.dumps(manifest))
+    assert [bundle.domain for bundle in load([packed])] == [None]
+    assert "domain swap is for CT, and left out" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gzip
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +16,9 @@ import pytest
 pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
 
 from deploy.errors import InputError
+from deploy.options import port
 from deploy.server import vendor
+from deploy.server.addresses import own_addresses
 from deploy.server.assets import bundle_assets
 from deploy.server.board import Board
 from deploy.server.catalog import catalog, load_bundles
@@ -30,6 +34,19 @@ def test_assets_are_compressed_and_revalidated(server) -> None:
     assert headers["content-type"] == "application/wasm"
     again = server.request("/ort/ort-wasm-simd-threaded.wasm", if_none_match=headers["etag"])
     assert again[0] == 304 and again[2] == b""
+
+
+@pytest.mark.parametrize(
+    ("takes", "packed"), [("br, gzip;q=0.5", True), ("gzip;q=0", False), ("br, gzip; q=0.0", False)]
+)
+def test_who_takes_no_gzip_gets_none(server, takes: str, packed: bool) -> None:
+    assert ("content-encoding" in server.request("/app.js", accept_encoding=takes)[1]) is packed
+
+
+def test_addresses_come_before_names() -> None:
+    """The first link that is printed is the one that a phone can open."""
+    *addresses, name = own_addresses()
+    assert name == socket.gethostname() and addresses[0] == "localhost"
 
 
 def test_the_first_load_is_small(server) -> None:
@@ -113,3 +130,10 @@ def test_a_port_in_use_is_one_line(server, tiny_bundle) -> None:
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "cannot listen" in done.stderr
+    assert "--port" in done.stderr and "--host" not in done.stderr, "the demo has no --host"
+
+
+def test_the_ports_that_are_taken_are_told() -> None:
+    assert [port("0"), port("65535")] == [0, 65535]
+    with pytest.raises(argparse.ArgumentTypeError, match="not 0 for any free one, or a whole number from 1"):
+        port("70000")

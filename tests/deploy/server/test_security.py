@@ -314,6 +314,14 @@ def test_the_link_lets_in(guarded, make_report, tiny_bundle) -> None:
     assert guarded.post(report, cookie=cookie)[0] == 201
 
 
+def test_two_servers_on_one_machine_share_no_cookie(guarded) -> None:
+    """A browser sends both, since cookies know no port."""
+    own, other = _enter(guarded), "edgeseg-1=another"
+    assert own.startswith(f"edgeseg-{guarded.port}=")
+    for cookie in (f"{own}; {other}", f"{other}; {own}"):
+        _still_serves(guarded, cookie=cookie)
+
+
 def test_the_certificate_is_kept_and_its_key_is_secret(guarded) -> None:
     folder = guarded.reports.parent / "edgeseg"
     assert (folder / "key.pem").stat().st_mode & 0o777 == 0o600
