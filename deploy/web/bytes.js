@@ -1,8 +1,18 @@
-// A file of the page's own server, whole.
+// Files of the page's own server, whole.
 
-/** Its bytes; throws where the server has no such file. */
-export async function bytesOf(path) {
-  const response = await fetch(path);
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
-  return new Uint8Array(await response.arrayBuffer());
+/** A file's bytes; throws where the server does not answer or has no such file. */
+export const bytesOf = async (path) => new Uint8Array(await read(path, "arrayBuffer"));
+
+/** A JSON file's value; throws as `bytesOf`. */
+export const jsonOf = (path) => read(path, "json");
+
+async function read(path, as) {
+  let response;
+  try {
+    response = await fetch(path);
+    if (response.ok) return await response[as]();
+  } catch {
+    throw new Error(`${path}: the server does not answer`);  // the browser's own words name no file
+  }
+  throw new Error(`${path}: the server answers ${response.status}`);
 }

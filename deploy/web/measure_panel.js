@@ -1,29 +1,31 @@
 // The panel "Measure this device": runs measure.js, shows the figures, sends the report to the page's own server.
-import { sizeOf, label } from "./models.js";
 import { measure } from "./measure.js";
 
-/** `ids(id)` finds elements; `before()` is called before a run. Returns {show(entry, threads)}. */
-export function measurePanel({ ids, runtimeVersion, before }) {
+/** `ids(id)` finds elements; `hold(on)` is called at both ends of a run. Returns {show(entry, threads)}. */
+export function measurePanel({ ids, runtimeVersion, titleOf, hold }) {
   const button = ids("measure"), bar = ids("measure-progress"), result = ids("measure-result");
   let chosen = null;
+  const title = ({ entry, threads }) => `${titleOf(entry)}, ${threads} thread${threads > 1 ? "s" : ""}`;
 
   async function run() {
+    const what = chosen;
     button.disabled = true;
     bar.hidden = false;
     result.replaceChildren();
-    before();
+    hold(true);
     try {
-      const report = await measure(chosen.entry, chosen.threads, runtimeVersion, (share, what) => {
+      const report = await measure(what.entry, what.threads, runtimeVersion, (share, step) => {
         bar.value = share;
-        button.textContent = `Measuring: ${what}`;
+        button.textContent = `Measuring: ${step}`;
       });
-      result.append(figures(report), await send(report));
+      result.append(figures(title(what), report), await send(report));
     } catch (error) {
       result.append(paragraph(error.message, "bad"));
     } finally {
       button.disabled = false;
       button.textContent = "Measure";
       bar.hidden = true;
+      hold(false);
     }
   }
 
@@ -33,14 +35,15 @@ export function measurePanel({ ids, runtimeVersion, before }) {
       if (chosen?.entry !== entry || chosen?.threads !== threads) result.replaceChildren();
       chosen = { entry, threads };
       const images = entry.evaluation ? `${entry.evaluation.pairs.length} labelled images` : "no labelled images: speed only";
-      ids("measure-what").textContent = `${label(entry)}, ${sizeOf(entry)}, ${threads} thread${threads > 1 ? "s" : ""}; ${images}.`;
+      ids("measure-what").textContent = `${title(chosen)}; ${images}.`;
     },
   };
 }
 
-function figures({ latency_ms: latency, throughput_fps: fps, miou, noise }) {
+function figures(title, { latency_ms: latency, throughput_fps: fps, miou, noise }) {
   const list = document.createElement("dl");
   const rows = [
+    ["model", title],
     ["frames a second", fps.toFixed(1)],
     ["p50, p90, p99 in ms", [latency.p50, latency.p90, latency.p99].map((v) => v.toFixed(1)).join(", ")],
     ["mIoU", miou === null ? "no labels" : miou.toFixed(4)],

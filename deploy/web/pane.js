@@ -3,22 +3,18 @@
 
 export class Pane {
   #context; #picture = document.createElement("canvas"); #paint = document.createElement("canvas");
-  #title = document.createElement("b"); #figures = document.createElement("span");
+  #figures = document.createElement("span");
 
-  constructor() {
+  /** `title`: the model's name, above its figures. */
+  constructor(title) {
     this.element = document.createElement("figure");
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("role", "img");
     this.#context = this.canvas.getContext("2d");
+    this.canvas.setAttribute("aria-label", `Picture with the classes found by ${title}`);
     const caption = document.createElement("figcaption");
-    caption.append(this.#title, this.#figures);
+    caption.append(Object.assign(document.createElement("b"), { textContent: title }), this.#figures);
     this.element.append(this.canvas, caption);
-  }
-
-  /** Name of the model above its figures. */
-  set title(text) {
-    this.#title.textContent = text;
-    this.canvas.setAttribute("aria-label", `Picture with the classes found by ${text}`);
   }
 
   set figures(text) { this.#figures.textContent = text; }
@@ -40,6 +36,7 @@ export class Pane {
     const { width, height } = this.canvas, context = this.#context;
     this.#colour(view, width, height);
     const from = view.split === null ? 0 : Math.round(view.split * width);
+    context.clearRect(0, 0, width, height);
     context.drawImage(this.#picture, 0, 0);
     context.save();
     context.beginPath();

@@ -12,7 +12,8 @@ export async function decodePng(bytes) {
   const width = view.getUint32(16), height = view.getUint32(20);
   const depth = bytes[24], channels = CHANNELS[bytes[25]];
   if (!channels || bytes[28] !== 0) throw new Error("an interlaced PNG, or of an unknown kind");
-  if (width * height > MOST_PIXELS || width * height === 0) throw new Error(`a PNG of ${width} x ${height} pixels`);
+  if (width * height > MOST_PIXELS) throw new Error(`a PNG of ${width} x ${height} pixels: at most ${MOST_PIXELS} can be read`);
+  if (width * height === 0) throw new Error("a damaged PNG");
   const stride = Math.ceil((width * channels * depth) / 8);
   const raw = await inflate(imageData(bytes, view), "deflate", height * (stride + 1));
   if (raw.length !== height * (stride + 1)) throw new Error("a damaged PNG");

@@ -43,9 +43,21 @@ export async function decodeImage(blob) {
   } catch {
     throw new Error("this browser cannot read the file as an image or a video");
   }
-  const pixels = grab(bitmap, bitmap.width, bitmap.height);
+  let pixels = grab(bitmap, bitmap.width, bitmap.height);
+  const opaque = new Uint32Array(pixels.data.buffer).every((pixel) => pixel >= 0xff000000);  // little-endian
+  if (!opaque && self.VideoFrame) pixels = within(await storedColours(bitmap));
   bitmap.close();
   return pixels;
+}
+
+/** Without alpha, as deploy/preprocess.py reads them; a canvas would multiply them by alpha. */
+async function storedColours(bitmap) {
+  const frame = new VideoFrame(bitmap, { alpha: "discard", timestamp: 0 });
+  const data = new Uint8ClampedArray(frame.allocationSize()), [red, blue] = frame.format.startsWith("B") ? [2, 0] : [0, 2];
+  await frame.copyTo(data);
+  frame.close();
+  for (let i = 0; i < data.length; i += 4) [data[i], data[i + 2], data[i + 3]] = [data[i + red], data[i + blue], 255];
+  return new ImageData(data, bitmap.width, bitmap.height);
 }
 
 const canvas = document.createElement("canvas");
@@ -54,10 +66,20 @@ const context = canvas.getContext("2d", { willReadFrequently: true });
 /** Pixels of a picture of `across` x `down`, not larger than `LONGEST_SIDE`. */
 function grab(picture, across, down) {
   const ratio = Math.min(1, LONGEST_SIDE / Math.max(across, down));
-  const [width, height] = [across, down].map((side) => Math.round(side * ratio));
+  const [width, height] = [across, down].map((side) => Math.max(1, Math.round(side * ratio)));
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  context.globalCompositeOperation = "copy";  // nothing of the picture before shows through
   context.drawImage(picture, 0, 0, width, height);
   return context.getImageData(0, 0, width, height);
+}
+
+/** Pixels as they are, or not larger than `LONGEST_SIDE`. */
+function within(image) {
+  const { width, height } = image;
+  if (Math.max(width, height) <= LONGEST_SIDE) return image;
+  const whole = new OffscreenCanvas(width, height);
+  whole.getContext("2d").putImageData(image, 0, 0);
+  return grab(whole, width, height);
 }
 
 async function playing(fill) {
@@ -127,6 +149,6 @@ class CtSource {
   }
   #size; #hu;
 
-  frame() { return new ImageData(windowHu(this.#hu, this.window), ...this.#size); }
+  frame() { return within(new ImageData(windowHu(this.#hu, this.window), ...this.#size)); }
   close() {}
 }

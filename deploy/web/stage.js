@@ -1,5 +1,6 @@
 // Takes the newest frame of a source through the open networks in turn, again and again. A still picture is
-// taken once, and again where something changed. Refuses to know controls.
+// taken once, and again where something changed. What is open stays until all that was asked for instead has
+// loaded. Refuses to know controls.
 import { Network } from "./network.js";
 import { median } from "./metrics.js";
 import { areas, Pane } from "./pane.js";
@@ -10,7 +11,7 @@ export class Stage {
   source = null;
   paused = false;
   view = { colours: [], hidden: new Set(), opacity: 0.6, split: null };
-  #lanes = []; #wake = null; #dirty = false; #busy = Promise.resolve();
+  #lanes = []; #wake = null; #dirty = false; #asked = 0; #loading = Promise.resolve();
 
   /** `onAreas(shares)` after each frame of the first network; `onError(error)`. */
   constructor(element, { onAreas, onError }) {
@@ -20,33 +21,37 @@ export class Stage {
 
   get panes() { return this.#lanes.map((lane) => lane.pane); }
 
-  /** Load so many networks as there are entries; a network that is loaded with the same threads stays. */
+  /**
+   * Change to these networks once all are loaded; one that is loaded with the same threads stays. A later call
+   * overtakes this one: then nothing changes, and the answer is false. Throws, and changes nothing, where one
+   * does not load.
+   */
   async open(entries, threads, titleOf) {
-    const mine = this.#busy.then(() => this.#open(entries, threads, titleOf));
-    this.#busy = mine.catch(() => {});  // told to who asked; the next one is not stopped by it
-    await mine;
-    this.touch();
+    const mine = ++this.#asked;
+    await this.#loading;
+    if (mine !== this.#asked) return false;
+    const load = this.#load(entries, threads, titleOf);
+    this.#loading = load.catch(() => {});  // told to who asked; the next one is not stopped by it
+    const lanes = await load, newest = mine === this.#asked;
+    const [stay, leave] = newest ? [lanes, this.#lanes] : [this.#lanes, lanes];
+    closeAllBut(stay, leave);
+    this.#lanes = stay;
+    if (newest) this.touch();
+    return newest;
   }
 
-  async #open(entries, threads, titleOf) {
-    const before = this.#lanes;
-    this.#lanes = [];
-    await this.#idle;
-    const kept = entries.map((entry) => before.find((lane) => lane.network.entry === entry && lane.network.threads === threads));
-    for (const lane of before) if (!kept.includes(lane)) lane.network.close();
+  async #load(entries, threads, titleOf) {
     const lanes = [];
     try {
-      for (const [index, entry] of entries.entries()) {
-        const lane = kept[index] ?? { network: await Network.open(entry, threads), pane: new Pane(), recent: [] };
-        lane.pane.title = titleOf(entry);
-        lanes.push(lane);
+      for (const entry of entries) {
+        const open = this.#lanes.find(({ network }) => network.entry === entry && network.threads === threads);
+        lanes.push(open ?? (await newLane(entry, threads, titleOf(entry))));
       }
+      return lanes;
     } catch (error) {
-      for (const lane of [...lanes, ...kept]) lane?.network.close();
+      closeAllBut(this.#lanes, lanes);
       throw error;
     }
-    this.element.replaceChildren(...lanes.map((lane) => lane.pane.element));
-    this.#lanes = lanes;
   }
 
   /** Show another source; the one before is closed. */
@@ -70,29 +75,34 @@ export class Stage {
   /** The view changed: draw the same labels again. */
   redraw() { for (const pane of this.panes) pane.redraw(this.view); }
 
-  #idle = Promise.resolve();
-
   async #loop() {
     for (;;) {
       const moving = this.source?.live && !this.paused && !document.hidden && this.#lanes.length;
       if (!moving && !this.#dirty) await new Promise((resolve) => { this.#wake = resolve; });
       this.#dirty = false;
-      this.#idle = this.#turn().catch((error) => { if (error.message !== "closed") this.onError(error); });
-      await this.#idle;
+      await this.#turn().catch((error) => { if (error.message !== "closed") this.onError(error); });
+      this.#place();
       await new Promise((resolve) => { requestAnimationFrame(resolve); setTimeout(resolve, 100); });
     }
   }
 
   async #turn() {
-    const source = this.source, frame = source?.frame();
+    const source = this.source, lanes = this.#lanes, frame = source?.frame();
     if (!frame) return;
-    for (const [index, lane] of this.#lanes.entries()) {
+    for (const [index, lane] of lanes.entries()) {
       const { labels, times } = await lane.network.segment(frame);
-      if (source !== this.source) return this.touch();
+      if (source !== this.source || lanes !== this.#lanes) return this.touch();
       lane.pane.show(frame, labels, this.view);
       this.#count(lane, times.reduce((a, b) => a + b, 0));
       if (index === 0) this.onAreas(areas(labels, this.view.colours.length));
     }
+  }
+
+  /** Panes come in with their first picture; those of networks that are gone stay until then. */
+  #place() {
+    const wanted = this.#lanes.filter(({ warm }) => warm).map(({ pane }) => pane.element), there = [...this.element.children];
+    if (wanted.length && (wanted.length !== there.length || wanted.some((pane, i) => pane !== there[i])))
+      this.element.replaceChildren(...wanted);
   }
 
   /** The first frame after loading is slower than all others: it is not counted, and a still is taken again. */
@@ -105,4 +115,16 @@ export class Stage {
     const typical = median(lane.recent);
     lane.pane.figures = `${typical.toFixed(1)} ms, ${(1000 / typical).toFixed(typical < 10 ? 0 : 1)} fps`;
   }
+}
+
+async function newLane(entry, threads, title) {
+  try {
+    return { network: await Network.open(entry, threads), pane: new Pane(title), recent: [], warm: false };
+  } catch (error) {
+    throw new Error(`${title} does not load: ${error.message}`);
+  }
+}
+
+function closeAllBut(stay, lanes) {
+  for (const lane of lanes) if (!stay.includes(lane)) lane.network.close();
 }

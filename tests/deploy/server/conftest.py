@@ -1,4 +1,4 @@
-"""A real server in a process of its own, with the tiny bundle, and plain HTTP to talk to it."""
+"""A real server in a process of its own, its bundles, plain HTTP to talk to it, and Chromium to visit it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import ssl
 import subprocess
 import sys
@@ -17,8 +18,28 @@ from typing import Any
 
 import pytest
 
+from deploy.bundle import Bundle, Preprocess, Provenance, load_bundle
+
 ROOT = Path(__file__).resolve().parents[3]
 VENDOR = ROOT / "deploy" / "web" / "ort" / "ort-wasm-simd-threaded.wasm"
+B0_CODE = """
+import sys, torch
+from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
+from pipeline.models.efficientvit import create_model
+from pipeline.datasets.streetscene import labels
+for attention in ("linear", "softmax"):
+    torch.manual_seed(0)
+    model = create_model("b0", 9, attention)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.05)
+            module.running_var.uniform_(0.5, 1.5)
+    data = {"name": "synthetic", "classes": list(labels.NAMES), "palette": [list(c) for c in labels.DISPLAY],
+            "ignore_index": labels.IGNORE, "licence": "CC0-1.0"}
+    meta = CheckpointMeta({"variant": "b0", "attention": attention, "classes": 9, "head": "cityscapes"}, data,
+                          {"size": [96, 128], "resize": "stretch"})
+    save_checkpoint(sys.argv[1] + f"/{attention}.safetensors", model.state_dict(), meta)
+"""
 
 
 @dataclass
@@ -134,3 +155,51 @@ def make_report() -> Callable[..., dict[str, Any]]:
         return {**report, **changes}
 
     return make
+
+
+@pytest.fixture(scope="module", params=["tiny", pytest.param("b0", marks=pytest.mark.slow)])
+def bundles(
+    request: pytest.FixtureRequest, make_bundle: Any, colour_folder: Path, tmp_path_factory: Any
+) -> list[Bundle]:
+    """Two models of one domain with labelled images, linear and softmax, and a third one for CT."""
+    rule = Preprocess((24, 32), (0.5, 0.5, 0.5), (1.0, 1.0, 1.0), in_graph=True, hu_window=(-200.0, 300.0))
+    ct = make_bundle(preprocess=rule, provenance=_provenance("phantom", "linear"))
+    if request.param == "b0":
+        return [*_real(tmp_path_factory.mktemp("b0")), ct]
+    more = {"eval": colour_folder}
+    street = [
+        make_bundle(more=more, eval="eval", provenance=_provenance("street", attention))
+        for attention in ("linear", "softmax")
+    ]
+    return [*street, ct]
+
+
+def _provenance(domain: str, attention: str) -> Provenance:
+    return Provenance(None, "0" * 64, {}, {domain: "CC0"}, {"variant": "tiny", "attention": attention})
+
+
+def _real(folder: Path) -> list[Bundle]:
+    """B0 with both kinds of attention, untrained, exported with labelled images."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", B0_CODE, str(folder)], check=True, env=environment)
+    prepare = "-m pipeline prepare --kind synthetic --train 1 --val 4 --size 96x128 --out"
+    subprocess.run([sys.executable, *prepare.split(), f"{folder}/data"], check=True, env=environment)
+    for attention in ("linear", "softmax"):
+        words = ["--checkpoint", f"{folder}/{attention}.safetensors", "--target", "onnxruntime"]
+        words += ["--data", f"{folder}/data", "--eval", "4", "--out", f"{folder}/{attention}"]
+        subprocess.run([sys.executable, "-m", "export", "build", *words], check=True, env=environment)
+    return [load_bundle(folder / attention) for attention in ("linear", "softmax")]
+
+
+@pytest.fixture(scope="module")
+def browser(needs_web: None) -> Iterator[Any]:
+    """Debian's Chromium under Playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed: make system")
+    with playwright.sync_playwright() as driver:
+        arguments = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+        running = driver.chromium.launch(executable_path=chromium, args=arguments)
+        yield running
+        running.close()

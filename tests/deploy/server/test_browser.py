@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,123 +16,15 @@ import cv2
 import numpy as np
 import pytest
 
-from deploy.bundle import Bundle, Preprocess, Provenance, load_bundle
+from deploy.bundle import Bundle, load_bundle
 from deploy.frames import SplitFrames
 from deploy.measurement import read_measurement
 from deploy.metrics import ConfusionMatrix
 from deploy.preprocess import HuScale, read_image
 from deploy.segmenter import Segmenter
+from tests.deploy.server.visit import READY, SIZES, Visit
 
 ROOT = Path(__file__).resolve().parents[3]
-SIZES = {"desk": (1280, 800), "phone": (390, 844)}
-READY = "Boolean(globalThis.edgeseg?.stage.panes[0]?.labels)"
-B0_CODE = """
-import sys, torch
-from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
-from pipeline.models.efficientvit import create_model
-from pipeline.datasets.streetscene import labels
-for attention in ("linear", "softmax"):
-    torch.manual_seed(0)
-    model = create_model("b0", 9, attention)
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.running_mean.normal_(0, 0.05)
-            module.running_var.uniform_(0.5, 1.5)
-    data = {"name": "synthetic", "classes": list(labels.NAMES), "palette": [list(c) for c in labels.DISPLAY],
-            "ignore_index": labels.IGNORE, "licence": "CC0-1.0"}
-    meta = CheckpointMeta({"variant": "b0", "attention": attention, "classes": 9, "head": "cityscapes"}, data,
-                          {"size": [96, 128], "resize": "stretch"})
-    save_checkpoint(sys.argv[1] + f"/{attention}.safetensors", model.state_dict(), meta)
-"""
-
-
-@pytest.fixture(scope="module", params=["tiny", pytest.param("b0", marks=pytest.mark.slow)])
-def bundles(
-    request: pytest.FixtureRequest, make_bundle: Any, colour_folder: Path, tmp_path_factory: Any
-) -> list[Bundle]:
-    """Two models of one domain with labelled images, linear and softmax, and a third one for CT."""
-    rule = Preprocess((24, 32), (0.5, 0.5, 0.5), (1.0, 1.0, 1.0), in_graph=True, hu_window=(-200.0, 300.0))
-    ct = make_bundle(preprocess=rule, provenance=_provenance("phantom", "linear"))
-    if request.param == "b0":
-        return [*_real(tmp_path_factory.mktemp("b0")), ct]
-    more = {"eval": colour_folder}
-    street = [
-        make_bundle(more=more, eval="eval", provenance=_provenance("street", attention))
-        for attention in ("linear", "softmax")
-    ]
-    return [*street, ct]
-
-
-def _provenance(domain: str, attention: str) -> Provenance:
-    return Provenance(None, "0" * 64, {}, {domain: "CC0"}, {"variant": "tiny", "attention": attention})
-
-
-def _real(folder: Path) -> list[Bundle]:
-    """B0 with both kinds of attention, untrained, exported with labelled images."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", B0_CODE, str(folder)], check=True, env=environment)
-    prepare = "-m pipeline prepare --kind synthetic --train 1 --val 4 --size 96x128 --out"
-    subprocess.run([sys.executable, *prepare.split(), f"{folder}/data"], check=True, env=environment)
-    for attention in ("linear", "softmax"):
-        words = ["--checkpoint", f"{folder}/{attention}.safetensors", "--target", "onnxruntime"]
-        words += ["--data", f"{folder}/data", "--eval", "4", "--out", f"{folder}/{attention}"]
-        subprocess.run([sys.executable, "-m", "export", "build", *words], check=True, env=environment)
-    return [load_bundle(folder / attention) for attention in ("linear", "softmax")]
-
-
-@pytest.fixture(scope="module")
-def browser(needs_web: None) -> Iterator[Any]:
-    """Debian's Chromium under Playwright."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed: make system")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
-        running = driver.chromium.launch(executable_path=chromium, args=arguments)
-        yield running
-        running.close()
-
-
-class Visit:
-    """A page that was opened, and what its console said."""
-
-    def __init__(self, browser: Any, name: str, folder: Path) -> None:
-        width, height = SIZES[name]
-        phone = {"is_mobile": True, "has_touch": True} if name == "phone" else {}
-        self.context = browser.new_context(viewport={"width": width, "height": height}, **phone)
-        self.page = self.context.new_page()
-        self.name, self.folder, self.said = name, folder, []
-        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
-
-    def until(self, expression: str, seconds: float = 60) -> None:
-        """Wait for it; the page's own policy forbids Playwright's way, which evaluates text in the page."""
-        end = time.monotonic() + seconds
-        while not self.page.evaluate(expression):
-            assert time.monotonic() < end, f"{expression}; {self.page.inner_text('#status')}; {self.said}"
-            time.sleep(0.05)
-
-    def labels(self, pane: int = 0) -> np.ndarray:
-        """The label map that a pane shows, `[H, W]`."""
-        told = self.page.evaluate(f"""(() => {{ const pane = edgeseg.stage.panes[{pane}];
-            return [pane.canvas.height, pane.canvas.width, ...pane.labels]; }})()""")
-        return np.array(told[2:], np.uint8).reshape(told[:2])
-
-    def fresh(self, action: Callable[[], Any]) -> None:
-        """Do something, and wait for a label map that was made after it."""
-        self.page.evaluate("edgeseg.stage.panes.forEach((pane) => { pane.labels = null; })")
-        action()
-        self.until(f"{READY} && edgeseg.stage.panes.every((pane) => pane.labels)")
-
-    def slide(self, name: str, value: int) -> None:
-        """Move a slider."""
-        code = f"(() => {{ const s = document.getElementById('{name}'); s.value = {value}; s.oninput(); }})()"
-        self.page.evaluate(code)
-
-    def shot(self, what: str) -> None:
-        """Keep a screenshot of the whole page."""
-        self.page.screenshot(path=str(self.folder / f"{self.name}-{what}.png"), full_page=True)
 
 
 @pytest.fixture(params=["desk", pytest.param("phone", marks=pytest.mark.slow)])
@@ -163,11 +52,15 @@ def test_a_visit(visit: Visit, serve: Any, bundles: list[Bundle], tmp_path: Path
         assert visit.page.evaluate("crossOriginIsolated")
         visit.shot("start")
         _a_picture_is_segmented_as_in_python(visit, bundles[0], tmp_path)
+        _a_picture_of_one_line(visit, tmp_path / "line.png")
         _the_view_obeys(visit)
+        _the_divider_follows_the_pointer(visit)
         _two_models_side_by_side(visit)
         _a_model_that_does_not_load_stops_no_other(visit)
         _this_device_is_measured(visit, bundles[0], tmp_path / "reports")
         _the_domain_switches_to_ct(visit, bundles[2])
+        _a_window_wider_than_the_sliders(visit)
+        _a_slice_larger_than_the_page_takes(visit, tmp_path / "slice.png")
         _a_picture_stays_where_the_domain_changes(visit, tmp_path / "larger.png")
         width = visit.page.evaluate("document.documentElement.scrollWidth")
         assert width <= SIZES[visit.name][0], "the page is wider than the screen"
@@ -180,22 +73,45 @@ def test_a_visit(visit: Visit, serve: Any, bundles: list[Bundle], tmp_path: Path
     visit.until("document.getElementById('offline').textContent")
     assert "as this browser has kept it" in visit.page.inner_text("#offline")
     visit.shot("offline")
-    expected = [line for line in visit.said if "ERR_CONNECTION_REFUSED" not in line]  # of the stopped server
+    visit.page.click("#measure")
+    visit.until("document.getElementById('measure-result').textContent")
+    assert "golden.npz: the server does not answer" in visit.page.inner_text("#measure-result")
+    expected = [line for line in visit.said if "net::ERR_" not in line]  # of the stopped server
     assert expected == []
 
 
 def _a_picture_is_segmented_as_in_python(visit: Visit, bundle: Bundle, folder: Path) -> None:
     height, width = bundle.manifest.preprocess.size
     rng = np.random.default_rng(0)
-    for name, size in (("own size", (height, width)), ("larger", (2 * height + 3, 3 * width))):
-        coarse = rng.integers(0, 256, (6, 8, 3), np.uint8)
-        path = folder / f"{name}.png"
-        cv2.imwrite(str(path), cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_CUBIC))
+    own, larger = (height, width), (2 * height + 3, 3 * width)
+    cases = (
+        ("clear.webp", own, 4),
+        ("clear.png", own, 4),
+        ("own size.png", own, 3),
+        ("larger.png", larger, 3),
+    )
+    for name, size, channels in cases:  # the colours of a clear pixel count, as in Python
+        coarse = rng.integers(0, 256, (6, 8, channels), np.uint8)
+        coarse[:3, :, 3:] = 0
+        path = folder / name
+        exact = [cv2.IMWRITE_WEBP_QUALITY, 101] if name.endswith("webp") else []
+        cv2.imwrite(str(path), cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_CUBIC), exact)
         visit.fresh(lambda path=path: visit.page.set_input_files("#file", str(path)))
+        image = read_image(path)
         with Segmenter(bundle, 1) as segmenter:
-            expected = segmenter.segment(read_image(path))
-        assert np.mean(visit.labels() == expected) >= 0.999
+            expected = segmenter.segment(image)
+        assert np.mean(visit.labels() == expected) >= 0.999, name
+        visit.slide("opacity", 0)
+        assert _pixel(visit) == [*image[3, -3], 255], name
+        visit.slide("opacity", 60)
     assert visit.page.inner_text("#status") == "larger.png"
+
+
+def _a_picture_of_one_line(visit: Visit, path: Path) -> None:
+    cv2.imwrite(str(path), np.full((1, 5000, 3), 90, np.uint8))
+    visit.fresh(lambda: visit.page.set_input_files("#file", str(path)))
+    assert visit.labels().shape == (1, 2048)
+    visit.fresh(lambda: visit.page.locator("#samples button").first.click())
 
 
 def _pixel(visit: Visit) -> list[int]:
@@ -225,13 +141,36 @@ def _the_view_obeys(visit: Visit) -> None:
     assert sum(shares) == pytest.approx(100, abs=0.5)
 
 
+def _the_divider_follows_the_pointer(visit: Visit) -> None:
+    """Also where it has left the picture."""
+    visit.page.keyboard.press("s")
+    visit.page.evaluate("scrollTo(0, 0)")
+    box = visit.page.locator("#panes canvas").bounding_box()
+    visit.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    visit.page.mouse.down()
+    visit.page.mouse.move(box["x"] + box["width"] / 4, box["y"] - 40)
+    visit.page.mouse.up()
+    assert int(visit.page.input_value("#divider")) == pytest.approx(25, abs=1)
+    visit.page.keyboard.press("s")
+
+
+BLANK = """(() => {
+    globalThis.blank = 0;
+    const canvases = () => [...document.querySelectorAll("#panes canvas")];
+    const look = () => { blank += canvases().some((canvas) => canvas.width === 300); };
+    new MutationObserver(look).observe(document.getElementById("panes"), { childList: true });
+})()"""
+
+
 def _two_models_side_by_side(visit: Visit) -> None:
-    visit.fresh(lambda: visit.page.keyboard.press("b"))
+    visit.page.evaluate(BLANK)
+    visit.page.keyboard.press("b")
     visit.until("edgeseg.stage.panes.length === 2")
     visit.until("edgeseg.stage.panes.every((pane) => pane.labels && /fps/.test(pane.element.textContent))")
     captions = visit.page.locator("figcaption").all_inner_texts()
     assert "linear" in captions[0] and "softmax" in captions[1]
     assert all(re.search(r"[\d.]+ ms, [\d.]+ fps", caption) for caption in captions)
+    assert visit.page.evaluate("blank") == 0, "a pane without a picture was in view"
     visit.shot("side-by-side")
     _both_see_the_same_frames(visit)
     visit.page.keyboard.press("b")
@@ -258,19 +197,32 @@ def _both_see_the_same_frames(visit: Visit) -> None:
 
 
 def _a_model_that_does_not_load_stops_no_other(visit: Visit) -> None:
-    refused = visit.page.evaluate("""(() => {
-        const broken = { ...edgeseg.models.current, model: "/icon.svg" };
-        return edgeseg.stage.open([broken], 1, () => "broken").then(() => "", (error) => error.message);
-    })()""")
-    assert refused and visit.page.evaluate("edgeseg.stage.panes.length") == 0
-    visit.page.evaluate("edgeseg.stage.open([edgeseg.models.current], 1, () => 'again')")
-    visit.until(READY)
+    """Beside the first one, or in its place: what was chosen before is back, in the choices too."""
+    kept = visit.page.evaluate("edgeseg.catalog.bundles[1].model")
+    visit.page.evaluate("edgeseg.catalog.bundles[1].model = '/icon.svg'")
+    for select in ("#beside", "#model"):
+        visit.page.select_option(select, "1")
+        visit.until("document.getElementById('status').classList.contains('error')")
+        assert re.search("softmax, .* does not load: ", visit.page.inner_text("#status"))
+        assert visit.page.input_value("#model") == "0" and visit.page.input_value("#beside") == ""
+        visit.fresh(lambda: visit.page.locator("#samples button").nth(1).click())
+        assert visit.page.inner_text("#status") == "Street 2"
+    assert visit.page.locator("figcaption").count() == 1
+    visit.page.evaluate("(model) => { edgeseg.catalog.bundles[1].model = model; }", kept)
+    visit.fresh(lambda: visit.page.locator("#samples button").first.click())
 
 
 def _this_device_is_measured(visit: Visit, bundle: Bundle, reports: Path) -> None:
     visit.page.click("#measure")
+    for key in ("m", "b", "d", "n"):
+        visit.page.keyboard.press(key)
+    held = visit.page.evaluate("[...document.querySelectorAll('.bar, #choices')].map((part) => part.inert)")
+    assert held == [True, True], "what would change the figures can be chosen while they are taken"
     visit.until("document.getElementById('measure-result').textContent", 240)
     visit.shot("measured")
+    assert visit.page.evaluate("edgeseg.models.current.id") == "0"
+    assert visit.page.locator("[inert]").count() == 0
+    assert "linear" in visit.page.inner_text("#measure-result dl")
     assert "Sent." in visit.page.inner_text("#measure-result"), visit.page.inner_text("#measure-result")
     (path,) = reports.glob("*.json")
     measured = read_measurement(path)
@@ -308,11 +260,40 @@ def _the_domain_switches_to_ct(visit: Visit, bundle: Bundle) -> None:
     visit.shot("ct")
 
 
+def _a_window_wider_than_the_sliders(visit: Visit) -> None:
+    """The sliders reach the model's window, and each of them changes its own figure only."""
+    sample = visit.page.locator("#samples button").last
+    window = "edgeseg.models.current.manifest.preprocess.hu_window"
+    visit.page.evaluate(f"{window} = [-1024, 3071]")
+    visit.fresh(sample.click)
+    assert visit.page.locator("#ct output").all_inner_texts() == ["1023.5 HU", "4095 HU"]
+    visit.fresh(lambda: visit.slide("level", 1001))
+    assert visit.page.locator("#ct output").all_inner_texts() == ["1001 HU", "4095 HU"]
+    assert visit.page.evaluate("edgeseg.stage.source.window") == [1001 - 2047.5, 1001 + 2047.5]
+    visit.fresh(lambda: visit.page.click("#window-reset"))
+    assert visit.page.evaluate("edgeseg.stage.source.window.join()") == "-1024,3071"
+    visit.page.evaluate(f"{window} = [-200, 300]")
+    visit.fresh(sample.click)
+
+
+def _a_slice_larger_than_the_page_takes(visit: Visit, path: Path) -> None:
+    cv2.imwrite(str(path), np.full((30, 4096), 32768, np.uint16))
+    visit.fresh(lambda: visit.page.set_input_files("#file", str(path)))
+    assert visit.labels().shape == (15, 2048)
+
+
 def _a_picture_stays_where_the_domain_changes(visit: Visit, picture: Path) -> None:
     visit.fresh(lambda: visit.page.set_input_files("#file", str(picture)))
     assert "not a CT slice" in visit.page.inner_text("#status")
+    assert not visit.page.is_visible("#level"), "a window for a picture that has none"
+    other = "1" if visit.page.input_value("#threads") != "1" else "2"
+    visit.page.select_option("#threads", other)
+    visit.until("document.getElementById('status').textContent !== 'Loading the model'")
+    assert "not a CT slice" in visit.page.inner_text("#status")
     visit.fresh(lambda: visit.page.keyboard.press("d"))
-    visit.until("edgeseg.models.current.id === '0' && document.getElementById('status').textContent")
+    visit.until(
+        "edgeseg.models.current.id === '0' && document.getElementById('status').textContent === 'larger.png'"
+    )
     assert visit.page.evaluate("edgeseg.stage.source.title") == picture.name
 
 

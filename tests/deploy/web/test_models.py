@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 
-def _entry(key: str, domain: str, attention: str, side: int, classes: str = "ab") -> dict[str, Any]:
+def _entry(
+    key: str, domain: str, attention: str, side: int, classes: str = "ab", name: str = "tiny"
+) -> dict[str, Any]:
     manifest = {
-        "name": key,
+        "name": name,
         "target": {"precision": "fp32"},
         "provenance": {"model": {"variant": "b0", "attention": attention}},
         "preprocess": {"size": [side, side], "hu_window": None},
@@ -25,16 +27,16 @@ ENTRIES = [
     _entry("5", "lane", "linear", 256),
 ]
 TELL = """
-const { Models, label, sizeOf } = await load("models.js");
+const { Models, sizeOf } = await load("models.js");
 const models = new Models(given.entries), ids = (entries) => entries.map(({ id }) => id);
-const moved = models.choose(given.entries[given.chosen]);
-tell({ moved, domains: models.domains, models: ids(models.models), sizes: ids(models.sizes),
-       others: ids(models.others), label: label(models.current), size: sizeOf(models.current) });
+models.choose(given.entries[given.chosen]);
+tell({ domains: models.domains, models: ids(models.models), sizes: ids(models.sizes),
+       others: ids(models.others), label: models.label(models.current), size: sizeOf(models.current) });
 """
 
 
-def _chosen(run_js: Any, index: int) -> dict[str, Any]:
-    return run_js(TELL, {"entries": ENTRIES, "chosen": index})
+def _chosen(run_js: Any, index: int, entries: list[dict[str, Any]] = ENTRIES) -> dict[str, Any]:
+    return run_js(TELL, {"entries": entries, "chosen": index})
 
 
 def test_one_entry_a_model_in_the_size_that_is_shown(run_js) -> None:
@@ -51,6 +53,18 @@ def test_beside_a_model_stands_what_has_its_classes(run_js) -> None:
 
 def test_another_domain_has_models_of_its_own(run_js) -> None:
     told = _chosen(run_js, 5)
-    assert told["moved"] and told["domains"] == ["street", "lane"]
+    assert told["domains"] == ["street", "lane"]
     assert told["models"] == ["5"] and told["others"] == []
-    assert not _chosen(run_js, 2)["moved"]
+
+
+def test_models_that_look_alike_are_told_apart(run_js) -> None:
+    alike = [
+        _entry(str(n), "street", "linear", 256, name=name) for n, name in enumerate(("old", "new", "new"))
+    ]
+    told = [_chosen(run_js, index, alike) for index in range(3)]
+    assert [each["label"] for each in told] == [
+        "b0 linear, fp32, old",
+        "b0 linear, fp32, 1",
+        "b0 linear, fp32, 2",
+    ]
+    assert all(each["models"] == ["0", "1", "2"] and len(each["sizes"]) == 1 for each in told)

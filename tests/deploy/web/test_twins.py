@@ -131,12 +131,18 @@ def test_png_files_as_stored(run_js, tmp_path: Path) -> None:
 def test_damaged_and_huge_png_files_are_refused(run_js, tmp_path: Path) -> None:
     whole = cv2.imencode(".png", np.zeros((40, 40), np.uint16))[1].tobytes()
     header = whole[:16] + (1 << 30).to_bytes(4, "big") * 2 + whole[24:]
-    for data in (b"", b"GIF89a" + bytes(40), whole[:60], header):
+    cases = {
+        "not a PNG": (b"", b"GIF89a" + bytes(40)),
+        "damaged: it cannot be decompressed": (whole[:60],),
+        f"a PNG of {1 << 30} x {1 << 30} pixels: at most {1 << 26} can be read": (header,),
+        "a damaged PNG": (whole[:16] + bytes(4) + whole[20:],),
+    }
+    for said, data in ((said, data) for said, files in cases.items() for data in files):
         (tmp_path / "x.png").write_bytes(data)
         code = """
         const { decodePng } = await load("png.js");
         await decodePng(bytes(given)).then(() => tell(""), (error) => tell(error.message));"""
-        assert run_js(code, str(tmp_path / "x.png"))
+        assert run_js(code, str(tmp_path / "x.png")) == said
 
 
 def test_the_golden_is_read(run_js, tiny_bundle) -> None:
