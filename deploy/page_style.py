@@ -68,7 +68,16 @@ dl{display:grid;grid-template-columns:minmax(90px,max-content) 1fr;gap:3px 16px;
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 code{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 @media(max-width:600px){
-main{padding:20px 12px 40px}section{padding:16px 14px}.scroll{margin:8px -14px -8px;padding:0 14px 8px}}
+main{padding:20px 12px 40px}section{padding:16px 14px}.scroll{margin:8px -14px -8px;padding:0 14px 8px}
+.plot svg{min-width:0}.tick{font-size:24px}.title{font-size:24px}.label,.hint{display:none}
+path.mark{transform-box:fill-box;transform-origin:center;transform:scale(2)}
+.curves .tick,.curves .title{font-size:18px}
+.sortable thead{display:none}.sortable tr{display:grid;grid-template-columns:1fr 1fr 1fr;padding:10px 0;
+border-bottom:1px solid var(--line)}
+.sortable td{border:0;padding:4px 8px 4px 0;text-align:left;white-space:normal}
+.sortable td.name{grid-column:1/-1}
+.sortable td:not(.name)::before{content:attr(data-head);display:block;color:var(--soft);font-size:12px}
+.sortable td small{white-space:normal}.stages{width:100%}}
 """
 
 SCRIPT = """

@@ -85,7 +85,8 @@ def _cells(m: Measurement, apart: float | None) -> Iterator[str]:
         if name == "p50 ms" and apart is not None:
             text += f'<small class="mark">runs differ by {100 * apart:.0f} %</small>'
         css = "name" if name == "model" else _align(name)
-        yield f'<td class="{css}" data-v="{escape("" if found is None else str(found))}">{text}</td>'
+        sorted_by = escape("" if found is None else str(found))
+        yield f'<td class="{css}" data-head="{name}" data-v="{sorted_by}">{text}</td>'
 
 
 def _marks(m: Measurement) -> str:

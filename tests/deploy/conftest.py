@@ -6,9 +6,11 @@ answer for any frame is known without running it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -112,6 +114,19 @@ def manifest(size: tuple[int, int] = SIZE, output: str = "labels", **changes: ob
         ),
     }
     return Manifest(**{**values, **changes})
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium under Playwright, headless, with a camera that is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if (path := shutil.which("chromium")) is None:
+        pytest.skip("chromium is not installed: make system")
+    with playwright.sync_playwright() as driver:
+        arguments = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+        running = driver.chromium.launch(executable_path=path, args=arguments)
+        yield running
+        running.close()
 
 
 @pytest.fixture(scope="session")

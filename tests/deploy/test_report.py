@@ -136,6 +136,20 @@ def test_the_page_holds_table_plot_classes_and_proof(tmp_path: Path) -> None:
     assert checked.tags.count("table") == 3 and "svg" in checked.tags
 
 
+def test_a_phone_shows_every_figure(tmp_path: Path, chromium: Any) -> None:
+    _report(_write(tmp_path, {}, SOFTMAX), tmp_path / "page.html")
+    phone = chromium.new_page(viewport={"width": 390, "height": 844})
+    phone.goto((tmp_path / "page.html").as_uri())
+    shown = phone.locator(".sortable td, .plot path.mark").all()
+    assert len(shown) == 2 * 9 + 2
+    for element in shown:
+        box = element.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390, element.inner_text()
+    head = phone.locator(".sortable td").nth(4).evaluate("td => getComputedStyle(td, '::before').content")
+    assert head == '"p50 ms"'
+    phone.close()
+
+
 def test_the_page_is_self_contained(tmp_path: Path) -> None:
     html = _report(_write(tmp_path, {}, SOFTMAX), tmp_path / "page.html")
     addresses = set(re.findall(r"(?:https?:)?//[^\s\"'<)]+", html))

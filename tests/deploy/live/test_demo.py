@@ -317,37 +317,31 @@ def test_the_browser_view_streams_and_takes_keys(tiny_bundle, tmp_path: Path) ->
         process.kill()
 
 
-def test_the_view_in_a_browser(tiny_bundle, tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def test_the_view_in_a_browser(tiny_bundle, chromium, tmp_path: Path) -> None:
     pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
-    if (chromium := shutil.which("chromium")) is None:
-        pytest.skip("chromium is not installed: make system")
     words = [str(tiny_bundle.root), "--source", str(_video(tmp_path / "in.mp4", 900)), "--view", "browser"]
     command = [sys.executable, "-m", "deploy", "demo", *words, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    page, errors = chromium.new_page(), list[object]()
+    page.on("pageerror", lambda error: errors.append(error))
     try:
         assert process.stdout
-        address = re.search(r"http://\S+", process.stdout.readline())[0]
-        with playwright.sync_playwright() as driver:
-            page = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page()
-            errors: list[object] = []
-            page.on("pageerror", lambda error: errors.append(error))
-            page.goto(address, wait_until="commit")
-            picture = page.locator("img")
-            picture.wait_for()
-            page.keyboard.press("Space")
-            page.wait_for_timeout(1000)
-            before = picture.screenshot()
-            page.keyboard.press("=")
-            page.wait_for_timeout(1000)
-            assert picture.screenshot() != before, "the new opacity is seen while paused"
-            page.keyboard.press("Q")
-            page.get_by_text("The demo has ended.").wait_for(timeout=10_000)
-            page.keyboard.press("d")
-            page.wait_for_timeout(300)
-            assert not errors
-        assert process.wait(20) == 0
+        page.goto(re.search(r"http://\S+", process.stdout.readline())[0], wait_until="commit")
+        picture = page.locator("img")
+        picture.wait_for()
+        page.keyboard.press("Space")
+        page.wait_for_timeout(1000)
+        before = picture.screenshot()
+        page.keyboard.press("=")
+        page.wait_for_timeout(1000)
+        assert picture.screenshot() != before, "the new opacity is seen while paused"
+        page.keyboard.press("Q")
+        page.get_by_text("The demo has ended.").wait_for(timeout=10_000)
+        page.keyboard.press("d")
+        page.wait_for_timeout(300)
+        assert not errors and process.wait(20) == 0
     finally:
+        page.close()
         process.kill()
 
 

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import ssl
 import subprocess
 import sys
@@ -192,14 +191,6 @@ def _real(folder: Path) -> list[Bundle]:
 
 
 @pytest.fixture(scope="module")
-def browser(needs_web: None) -> Iterator[Any]:
-    """Debian's Chromium under Playwright."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed: make system")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
-        running = driver.chromium.launch(executable_path=chromium, args=arguments)
-        yield running
-        running.close()
+def browser(needs_web: None, chromium: Any) -> Any:
+    """Chromium, where onnxruntime-web is beside the page."""
+    return chromium
