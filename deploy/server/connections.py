@@ -112,7 +112,7 @@ def settings(app: App) -> dict[str, Any]:
         "h11_max_incomplete_event_size": 16384,
         "server_header": False,
         "access_log": False,
-        "log_level": "error",
+        "log_level": "critical",
         "proxy_headers": False,
     }
 

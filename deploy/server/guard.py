@@ -8,6 +8,7 @@ Source of the policies: https://www.w3.org/TR/CSP3/, https://html.spec.whatwg.or
 from __future__ import annotations
 
 import hmac
+import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -63,7 +64,11 @@ class Guard:
             return
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         answer = self._refusal(scope, headers)
-        await (answer or self._app)(scope, receive, _with_headers(send))
+        try:
+            await (answer or self._app)(scope, receive, _with_headers(send))
+        except Exception:
+            traceback.print_exc()  # a defect; uvicorn's own log would print an end by Ctrl-C like one
+            raise
 
     def _refusal(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> Response | None:
         host = _hostname(headers.get("host", ""))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("starlette", reason="edgeseg[serve] is not installed")
+
+from deploy.server.guard import Guard
 
 CONCURRENT = 400
 
@@ -312,6 +318,25 @@ def test_the_link_lets_in(guarded, make_report, tiny_bundle) -> None:
     assert guarded.post(report)[0] == 401
     assert guarded.post(report, cookie=cookie, origin="https://evil.example")[0] == 403
     assert guarded.post(report, cookie=cookie)[0] == 201
+
+
+def test_a_defect_is_told_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    async def broken(scope, receive, send) -> None:
+        raise RuntimeError("the defect")
+
+    scope = {"type": "http", "method": "GET", "scheme": "http", "headers": [(b"host", b"localhost")]}
+    with pytest.raises(RuntimeError):
+        asyncio.run(Guard(broken, None)(scope, None, None))
+    assert "RuntimeError: the defect" in capfd.readouterr().err
+
+
+def test_an_end_with_open_answers_says_nothing(needs_web, serve, tiny_bundle, tmp_path: Path) -> None:
+    with serve([tiny_bundle.root], tmp_path) as server:
+        visitors = [_ask(server, "/ort/ort-wasm-simd-threaded.wasm", "") for _ in range(5)]
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.stdout.read() == "interrupted\n"
+        assert server.process.wait(10) == 130 and visitors
 
 
 def test_two_servers_on_one_machine_share_no_cookie(guarded) -> None:
