@@ -7,13 +7,12 @@ before anything is written.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.errors import InputError
-from deploy.files import atomic_write_text
+from deploy.files import atomic_write_text, require_another_file
 from deploy.options import output_file
 
 if TYPE_CHECKING:
@@ -38,10 +37,9 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.html and not args.csv:
         raise InputError("nothing to write", expected="--html OUT, --csv OUT or both")
-    read = set(map(os.path.realpath, list_files(args.files)))
     for path in filter(None, (args.html, args.csv)):
-        if os.path.realpath(path) in read:
-            raise InputError(f"{path} is one of the measurements", fix="write to another file")
+        for source in list_files(args.files):
+            require_another_file(path, source)
     rows = read_all(args.files)
     for path, write in ((args.html, page), (args.csv, to_csv)):
         if path:

@@ -251,7 +251,7 @@ def test_missing_key_is_refused(tmp_path: Path) -> None:
 def test_a_measurement_is_never_overwritten(tmp_path: Path) -> None:
     (path,) = _write(tmp_path, {})
     before = path.read_bytes()
-    with pytest.raises(InputError, match="is one of the measurements"):
+    with pytest.raises(InputError, match="is read, and would be written"):
         _report([path], path)
     assert path.read_bytes() == before
 
