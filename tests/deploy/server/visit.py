@@ -60,17 +60,26 @@ class Held:
     def __init__(self, visit: Visit, pattern: str) -> None:
         self.visit, self.pattern = visit, pattern
         self.waiting: list[Any] = []
-        visit.context.route(pattern, lambda route: self.waiting.append(route))
+        self.free = False  # the route stays: there is no moment without one
+        visit.context.route(pattern, lambda route: self._came(route))
+
+    def _came(self, route: Any) -> None:
+        if self.free:
+            route.continue_()
+        else:
+            self.waiting.append(route)
 
     def come(self) -> None:
         """Wait for the first one."""
         end = time.monotonic() + 30
         while not self.waiting:
-            assert time.monotonic() < end, f"nobody asked for {self.pattern}"
+            said = f"{self.visit.page.inner_text('#status')}; {self.visit.said}"
+            assert time.monotonic() < end, f"nobody asked for {self.pattern}; {said}"
             self.visit.page.wait_for_timeout(20)
 
     def let_go(self) -> None:
+        """All of them, those that still come too."""
+        self.free = True
         for route in self.waiting:
             route.continue_()
-        self.visit.context.unroute(self.pattern)
         self.visit.page.wait_for_timeout(500)
