@@ -1,6 +1,6 @@
 """Takes docs/images/app.png: the page in a real browser, on a desk and on a phone.
 
-Run after `make demo` and `make web`: `python docs/app_picture.py [BUNDLE...]` (default: the demo's bundles).
+Run after `make demo` and `make web`: `python docs/app_picture.py [BUNDLE...]` (default: those of the demo).
 Nothing is retouched: two screenshots, side by side.
 """
 
@@ -28,7 +28,7 @@ GAP = 24
 
 def main(folders: list[str]) -> None:
     """Write the picture."""
-    demo = [ROOT / "bundles" / f"demo-{name}" for name in ("linear", "softmax")]
+    demo = [ROOT / "bundles" / f"demo-{name}" for name in ("domains", "softmax")]
     with serving(*(map(Path, folders) if folders else demo)) as address, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         desk = browser.new_page(viewport={"width": DESK[0], "height": DESK[1]})
