@@ -29,7 +29,8 @@ BASE = {
                 "python": "3.11", "power_mode": "MAXN"},
     "noise": {"noisy": False, "why": [], "spread": 0.01, "others_cpu": 0.0, "clock_jump_s": 0.0},
 }  # fmt: skip
-BROUGHT = {"brought": True, "dataset": None, "miou": None, "iou": None, "images": 0, "name": "theirs"}
+NO_DATA = {"dataset": None, "images": 0, "miou": None, "iou": None, "pixel_accuracy": None}
+BROUGHT = {**NO_DATA, "brought": True, "name": "theirs"}
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def row(tmp_path: Path) -> MakeRow:
 
     def make(p50: float = 20.0, folder: str = ".", **changes: Any) -> Measurement:
         value = json.loads(json.dumps(BASE))
-        value["latency_ms"]["p50"] = p50
+        value["latency_ms"] = {"p50": p50, "p90": 1.05 * p50, "p99": 1.1 * p50, "mean": p50}
         for key, change in changes.items():
             value[key] = {**value[key], **change} if key in ("machine", "noise") else change
         number = len(list(tmp_path.rglob("*.json")))

@@ -6,12 +6,14 @@ import http.client
 import json
 import os
 import re
+import signal
 import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,7 @@ def serving(bundles: list[Path], reports: Path, *options: str, home: Path | None
     process = subprocess.Popen(
         [*command, "--reports", str(reports), *options],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
     )  # fmt: skip
     try:
         said = []
