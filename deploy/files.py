@@ -43,13 +43,13 @@ def require_writable(path: Path | str) -> None:
         raise InputError(f"cannot write {path}", got=got, fix="choose another place")
 
 
-def require_another_file(output: Path | str, source: Path | str) -> None:
+def require_another_file(output: Path | str, *sources: Path | str) -> None:
     """A result must not take the place of what it is made from.
 
     Raises:
-        InputError: both are the same file.
+        InputError: it is one of the sources.
     """
-    if os.path.realpath(output) == os.path.realpath(source):
+    if os.path.realpath(output) in map(os.path.realpath, sources):
         raise InputError(f"{output} is read, and would be written", fix="choose another name for the result")
 
 

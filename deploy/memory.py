@@ -31,7 +31,7 @@ def peak_memory(bundle: Bundle, threads: int, data: Path | None, split: str) -> 
     words += ["--options", json.dumps(bundle.manifest.target.options)]
     try:
         return int(json.loads(call(*words, timeout_s=_TIMEOUT_S))["peak_memory_bytes"]), None
-    except (ChildFailed, OSError) as error:
+    except (ChildFailed, OSError, ValueError, KeyError, TypeError) as error:  # or it printed something else
         return None, f"the child process failed: {error}"[:500]
 
 

@@ -37,9 +37,9 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.html and not args.csv:
         raise InputError("nothing to write", expected="--html OUT, --csv OUT or both")
+    files = list_files(args.files)
     for path in filter(None, (args.html, args.csv)):
-        for source in list_files(args.files):
-            require_another_file(path, source)
+        require_another_file(path, *files)
     rows = read_all(args.files)
     for path, write in ((args.html, page), (args.csv, to_csv)):
         if path:
