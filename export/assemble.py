@@ -145,7 +145,7 @@ def _build(
     calibration = None
     if order.calibration:
         spec, rule = manifest.inputs[0], manifest.preprocess
-        calibration = partial(order.calibration.inputs, rule, spec, order.shape.batch)
+        calibration = order.calibration.inputs(rule, spec, order.shape.batch)
     folder, classes = new_folder(scratch, "artifact"), order.source.classes
     examples = partial(order.pictures.inputs, manifest)
     context = BuildContext(

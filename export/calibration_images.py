@@ -36,19 +36,37 @@ class CalibrationImages:
     root: Path
     hu: HuScale | None = None
 
-    def inputs(self, rule: Preprocess, spec: TensorSpec, batch: int = 1) -> Iterator[npt.NDArray[Any]]:
-        """`[batch, ...]` network inputs as the device makes them; a last group that is not full is left out.
+    def inputs(self, rule: Preprocess, spec: TensorSpec, batch: int = 1) -> CalibrationInputs:
+        """Them as network inputs."""
+        return CalibrationInputs(self, rule, spec, batch)
 
-        Raises:
-            InputError: an image is gone or has changed.
-        """
+
+@dataclass(frozen=True)
+class CalibrationInputs:
+    """`[batch, ...]` network inputs as the device makes them; a last group that is not full is left out.
+
+    Read anew in every pass: converters make several, and none is kept.
+
+    Raises:
+        InputError: in a pass: an image is gone or has changed.
+    """
+
+    source: CalibrationImages
+    rule: Preprocess
+    spec: TensorSpec
+    batch: int
+
+    def __len__(self) -> int:
+        return len(self.source.images.images) // self.batch
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         group: list[npt.NDArray[Any]] = []
-        for entry in track(self.images.images, "calibration"):
-            path = self.root / entry.path
+        for entry in track(self.source.images.images, "calibration"):
+            path = self.source.root / entry.path
             if not path.is_file() or sha256_file(path) != entry.sha256:
                 raise InputError(f"{path} is not the image that was collected", fix=f"run: {COLLECT}")
-            group.append(prepare_input(read_image(path, self.hu), rule, spec))
-            if len(group) == batch:
+            group.append(prepare_input(read_image(path, self.source.hu), self.rule, self.spec))
+            if len(group) == self.batch:
                 yield np.concatenate(group)
                 group = []
 

@@ -13,13 +13,11 @@ A ReLU behind a convolution becomes part of its output's range, which begins at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnxruntime.quantization import CalibrationMethod, QuantType
 from onnxruntime.quantization.calibrate import TensorData, TensorsData
@@ -31,7 +29,7 @@ from export.histogram import Histogram
 from export.layers import convolutions, groups, int8_layers
 from export.observe import Observed, observe
 from export.precision_plan import BIAS_CORRECTION, PrecisionPlan
-from export.targets import BuildContext
+from export.targets import BuildContext, Frames
 from export.trace import write
 
 METHOD = "mean-max"  # where no plan says another
@@ -94,9 +92,9 @@ def _quantised(
     return quantised
 
 
-def _images(context: BuildContext) -> Iterator[npt.NDArray[Any]]:
+def _images(context: BuildContext) -> Frames:
     assert context.calibration is not None, "int8 is listed as calibrated"
-    return context.calibration()
+    return context.calibration
 
 
 def _seen(model: onnx.ModelProto, context: BuildContext) -> Mapping[str, Observed]:

@@ -94,6 +94,16 @@ class Shape:
     dynamic: bool = False
 
 
+class Frames(Protocol):
+    """Arrays that can be read in several passes, and need not be in memory."""
+
+    def __len__(self) -> int:
+        """How many a pass gives."""
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        """One pass."""
+
+
 @dataclass(frozen=True)
 class BuildContext:
     """What a target needs beside the network.
@@ -101,7 +111,7 @@ class BuildContext:
     Args:
         precision: the one asked for. folder: empty, for its files.
         shape: of the batch; its ends are the network's.
-        calibration: yields network inputs `[batch, ...]`, as the device would make them; None without.
+        calibration: network inputs `[batch, ...]`, as the device would make them; None without.
         classes: for formats that can name them.
         examples: yields pictures as network inputs, where values are to be looked at.
         pack: what it is a part of, where the target supports packs; None: a bundle by itself.
@@ -111,7 +121,7 @@ class BuildContext:
     precision: str
     folder: Path
     shape: Shape = Shape("uint8", "labels")
-    calibration: Callable[[], Iterator[npt.NDArray[Any]]] | None = None
+    calibration: Frames | None = None
     classes: tuple[ClassInfo, ...] = ()
     examples: Callable[[], Iterator[npt.NDArray[Any]]] = lambda: iter(())
     pack: Pack | None = None

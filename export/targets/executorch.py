@@ -102,7 +102,7 @@ def _quantise(graph: Any, context: BuildContext) -> Any:
     chosen = {dense[layer] for layer in int8_layers(list(dense), context.plan)}
     quantizer.set_filter_function(lambda node: node.target != convolution or node.name in chosen)
     prepared = prepare_pt2e(graph, quantizer)
-    for frames in context.calibration():
+    for frames in context.calibration:
         prepared(torch.from_numpy(frames))
     return convert_pt2e(prepared)
 

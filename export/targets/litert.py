@@ -148,7 +148,7 @@ def _static(quantizer: Any, plain: Path, context: BuildContext) -> Any:
     quantizer.add_static_config(regex=".*", operation_name=dense, activation_num_bits=8, weight_num_bits=8)
     first = re.escape(first_output(plain, "CONV_2D"))
     quantizer.update_quantization_recipe(first, dense, algorithm_key="no_quantize")
-    feeds = ({INPUT_NAME: array} for array in context.calibration())
+    feeds = ({INPUT_NAME: array} for array in context.calibration)
     return quantizer.calibrate({SIGNATURE: feeds}, num_threads=2)
 
 

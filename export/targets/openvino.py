@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,26 +107,15 @@ def _quantise(model: Any, context: BuildContext, left: list[str]) -> Any:
     import nncf
 
     assert context.calibration is not None, "int8 is listed as calibrated"
-    count = sum(1 for _ in context.calibration())
     kept = {op.get_type_name() for op in model.get_ops()} - {*QUANTISED, "Parameter", "Constant", "Result"}
     with _quiet():
         return nncf.quantize(
             model,
-            nncf.Dataset(_Frames(context.calibration)),
+            nncf.Dataset(context.calibration),
             preset=nncf.QuantizationPreset.MIXED,
-            subset_size=count,
+            subset_size=len(context.calibration),
             ignored_scope=nncf.IgnoredScope(names=left, types=sorted(kept), validate=False),
         )
-
-
-@dataclass(frozen=True)
-class _Frames:
-    """Calibration frames that are read anew in every pass: NNCF makes several, and none is kept."""
-
-    read: Callable[[], Iterator[Any]]
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.read()
 
 
 def _save(model: Any, folder: Path, half: bool) -> dict[str, Path]:

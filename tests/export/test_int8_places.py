@@ -37,7 +37,7 @@ def int8_of(
     dense = [layer for layer, node in convolutions(onnx.load(graph)).items() if groups(node) == 1]
     chosen = dict.fromkeys(blocks(dense), "int8")
     plan = PrecisionPlan("onnxruntime", "a", "b", SIZE, "min-max", "fp32", chosen, 0.5, helps)
-    context = BuildContext("int8", folder, calibration=lambda: iter([X]), plan=plan)
+    context = BuildContext("int8", folder, calibration=[X], plan=plan)
     return onnx.load(quantise_convolutions(graph, folder / "int8.onnx", context, symmetric))
 
 

@@ -125,6 +125,6 @@ def test_ranges_need_not_be_observed_twice(graph, seen, frames, tmp_path: Path) 
     plain = tmp_path / "plain.onnx"
     onnx.save(graph[0], plain)
     by_table = BuildContext("int8", tmp_path, table=CalibrationTable.of("", "", seen))
-    by_images = BuildContext("int8", tmp_path, calibration=lambda: iter(frames))
+    by_images = BuildContext("int8", tmp_path, calibration=frames)
     first = quantise_convolutions(plain, tmp_path / "a.onnx", by_table, symmetric=False).read_bytes()
     assert first == quantise_convolutions(plain, tmp_path / "b.onnx", by_images, symmetric=False).read_bytes()

@@ -39,7 +39,7 @@ def network(path: Path) -> Path:
 
 def quantised(folder: Path, symmetric: bool = False) -> ModelProto:
     plain = network(folder / "plain.onnx")
-    context = BuildContext("int8", folder, calibration=lambda: iter(frames()))
+    context = BuildContext("int8", folder, calibration=list(frames()))
     return onnx.load(quantise_convolutions(plain, folder / "int8.onnx", context, symmetric))
 
 

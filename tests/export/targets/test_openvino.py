@@ -35,7 +35,7 @@ def int8(built, tmp_path_factory: pytest.TempPathFactory):
     rng = np.random.default_rng(0)
     frames = [rng.integers(0, 256, (1, 75, 93, 3), np.uint8) for _ in range(4)]
     net = LabelMapper(built.model, (75, 93), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    context = BuildContext("int8", tmp_path_factory.mktemp("int8"), calibration=lambda: iter(frames))
+    context = BuildContext("int8", tmp_path_factory.mktemp("int8"), calibration=frames)
     return openvino.Core().read_model(target.build(net, context)[target.MODEL_FILE])
 
 

@@ -46,10 +46,10 @@ def artifact(net: LabelMapper, tmp_path_factory: pytest.TempPathFactory) -> Arti
 
     def build(precision: str) -> dict[str, Path]:
         if precision not in made:
-            noise = lambda: iter(frames(4))  # noqa: E731
+            noise = list(frames(4))
             folder = tmp_path_factory.mktemp(precision)
             made[precision] = target.build(
-                net, BuildContext(precision, folder, calibration=noise, examples=noise)
+                net, BuildContext(precision, folder, calibration=noise, examples=lambda: iter(noise))
             )
         return made[precision]
 
