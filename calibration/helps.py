@@ -12,11 +12,11 @@ import shlex
 import sys
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibration.options import add_images, add_method, require_method
 from deploy.errors import InputError
-from deploy.options import add_json, parse_size
+from deploy.options import add_json
 
 if TYPE_CHECKING:
     from calibration.trials import Trials
@@ -34,12 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a run, a zoo name, or a file; again for others to compare, as one trained for int8",
     )
     parser.add_argument("--target", required=True, help="see `python -m export list`")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="labelled folder")
-    parser.add_argument(
-        "--calibration", type=Path, metavar="FILE", help="images (default runs/RUN/calibration.json)"
-    )
-    parser.add_argument("--size", type=parse_size, metavar="HxW", help="input size (default: the training's)")
-    parser.add_argument("--method", default="mse", help="of cutting off ranges (default mse)")
+    add_images(parser)
+    add_method(parser)
     add_json(parser)
 
 
@@ -47,10 +43,8 @@ def run(args: argparse.Namespace) -> int:
     """Try them, and print the table."""
     from calibration.trials import open_trials
     from deploy.files import write_json
-    from export.clipping import METHODS
 
-    if args.method not in METHODS:
-        raise InputError("--method", got=args.method, expected=", ".join(METHODS))
+    require_method(args.method)
     opened = [open_trials(checkpoint, args) for checkpoint in args.checkpoint]
     _require_same_images(opened)
     rows = [row for trials in opened for row in tried(trials, args.method)]

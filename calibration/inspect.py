@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.errors import InputError
-from deploy.options import add_json, count, parse_size
+from calibration.options import add_images, add_method, require_method
+from deploy.options import add_json, count
 
 if TYPE_CHECKING:
     from calibration.risk import Risk
@@ -23,15 +23,9 @@ SHOWN = 12
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m calibration inspect`."""
     parser.add_argument("--checkpoint", required=True, metavar="RUN", help="a run, a zoo name, or a file")
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="labelled folder of the images"
-    )
-    parser.add_argument(
-        "--calibration", type=Path, metavar="FILE", help="the set (default runs/RUN/calibration.json)"
-    )
-    parser.add_argument("--size", type=parse_size, metavar="HxW", help="input size (default: the training's)")
+    add_images(parser)
     parser.add_argument("--table", type=Path, metavar="FILE", help="the table (default runs/RUN/ranges.json)")
-    parser.add_argument("--method", default="mse", help="of cutting off: see docs/precision.md (default mse)")
+    add_method(parser)
     parser.add_argument("--symmetric", action="store_true", help="ranges as TensorRT wants them")
     parser.add_argument(
         "--top", type=count, default=SHOWN, metavar="N", help=f"riskiest tensors shown (default {SHOWN})"
@@ -47,12 +41,10 @@ def run(args: argparse.Namespace) -> int:
     from calibration.risk import risks
     from deploy.files import write_json
     from export.calibration_images import find_calibration
-    from export.clipping import METHODS
     from export.find_table import find_table
     from export.source import read_source
 
-    if args.method not in METHODS:
-        raise InputError("--method", got=args.method, expected=", ".join(METHODS))
+    require_method(args.method)
     source = read_source(args.checkpoint, args.size)
     images = find_calibration(args.calibration, args.data, source, "the calibration table")
     table, path, how = find_table(args.table, images, source, args.force)

@@ -14,8 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibration.options import add_images
 from deploy.errors import InputError
-from deploy.options import add_json, count, parse_size, thread_count
+from deploy.options import add_json, count, thread_count
 
 if TYPE_CHECKING:
     from calibration.choice import Row
@@ -29,14 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m calibration search`."""
     parser.add_argument("--checkpoint", required=True, metavar="RUN", help="a run, a zoo name, or a file")
     parser.add_argument("--target", required=True, help="see `python -m export list`")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="labelled folder")
+    add_images(parser)
     parser.add_argument(
         "--budget", type=float, default=BUDGET, metavar="POINTS", help=f"of mIoU (default {BUDGET})"
     )
-    parser.add_argument(
-        "--calibration", type=Path, metavar="FILE", help="images (default runs/RUN/calibration.json)"
-    )
-    parser.add_argument("--size", type=parse_size, metavar="HxW", help="input size (default: the training's)")
     parser.add_argument(
         "--rounds", type=count, default=ROUNDS, metavar="N", help=f"of timing (default {ROUNDS})"
     )

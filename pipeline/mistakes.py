@@ -33,7 +33,6 @@ def draw_mistakes(
 
 def draw_confusion(matrix: npt.NDArray[np.int64], info: DatasetInfo, path: Path) -> None:
     """`[C, C]` counts, rows = truth -> a PNG of each row's shares in %; an absent class's row is blank."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     total = matrix.sum(axis=1, keepdims=True)
@@ -41,7 +40,6 @@ def draw_confusion(matrix: npt.NDArray[np.int64], info: DatasetInfo, path: Path)
     count = len(matrix)
     side = max(4.0, min(20.0, 0.45 * count + 2.5))
     figure = Figure(figsize=(side, side), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     axes.imshow(share, cmap="Blues", vmin=0, vmax=100)
     axes.set_xticks(range(count), info.classes, rotation=90)

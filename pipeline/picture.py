@@ -34,11 +34,9 @@ def class_infos(info: DatasetInfo) -> list[ClassInfo]:
 
 def draw_curves(rows: Sequence[dict[str, float]], path: Path) -> None:
     """Loss and learning rate over the steps, validation mIoU below, as one PNG. `rows`: logbook.read_log."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
-    FigureCanvasAgg(figure)
     loss_axes, miou_axes = figure.subplots(2, 1, sharex=True)
     loss_axes.plot(*_series(rows, "loss"), color="tab:blue", linewidth=1)
     loss_axes.set(ylabel="training loss", ylim=(0, None))

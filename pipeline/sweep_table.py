@@ -120,13 +120,11 @@ _BESIDE: dict[str, Any] = {  # where a name stands, so that neighbours do not co
 
 def draw(record: Record, path: Path) -> None:
     """mIoU over the trained share as a PNG: a point a method, bars from the lowest to the highest seed."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     from pipeline.picture import save_figure
 
     figure = Figure(figsize=(8, 5), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     kinds = list(dict.fromkeys(row["method"].split("-")[0] for row in record["rows"]))
     for row in record["rows"]:

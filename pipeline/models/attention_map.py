@@ -178,7 +178,6 @@ def draw(image: Image, layers: dict[str, list[Layer]], args: argparse.Namespace)
 
     Every map has its own scale, in multiples of the mean weight 1/N, so that a flat one can be read, too.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -187,7 +186,6 @@ def draw(image: Image, layers: dict[str, list[Layer]], args: argparse.Namespace)
     points, shape = args.at or DEFAULT_POINTS, image.shape[:2]
     row = min(2.85 * shape[0] / shape[1], TALLEST_ROW) + 0.12
     figure = Figure(figsize=(10, row * len(points) + 0.7), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(len(points), 3, squeeze=False)
     for row, point in zip(axes, points, strict=True):
         row[0].imshow(image)

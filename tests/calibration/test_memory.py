@@ -8,12 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from deploy.labels import read_dataset
 from pipeline.datasets.synthetic import generate
-from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
-from pipeline.models.efficientvit import create_model
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,16 +21,11 @@ CHECKPOINT = ("--checkpoint", "street", "--data", "scenes")
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, save_street) -> Path:
     """A folder with `scenes`, the run `street` and two calibration sets."""
     home = tmp_path_factory.mktemp("home")
     info = read_dataset(generate(home / "scenes", train=MANY + 40, val=4, size=SIZE, seed=3))
-    torch.manual_seed(0)
-    spec = {"variant": "b0", "attention": "linear", "classes": len(info.classes), "head": "cityscapes"}
-    dataset = {"name": info.name, "classes": list(info.classes), "ignore_index": info.ignore_index}
-    meta = CheckpointMeta(spec, dataset, {"size": list(SIZE), "resize": "stretch"})
-    weights = create_model("b0", len(info.classes)).state_dict()
-    save_checkpoint(home / "runs/street/train/best.safetensors", weights, meta)
+    save_street(home, info, SIZE)
     for count in (FEW, MANY):
         words = ["collect", *CHECKPOINT, "--count", str(count), "--out", f"{count}.json"]
         assert peak_bytes(home, "calibration", *words) > 0

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import cv2
 import pytest
-import torch
 
 from calibration.__main__ import main as calibration
 from deploy.bundle import load_bundle
@@ -21,8 +20,6 @@ from deploy.schema import decode, read_json
 from export.__main__ import main as export
 from export.precision_plan import HELPS, PrecisionPlan, save_plan
 from pipeline.datasets.synthetic import generate
-from pipeline.models.checkpoints import CheckpointMeta, save_checkpoint
-from pipeline.models.efficientvit import create_model
 
 Call = Callable[..., int]
 SIZE = (64, 80)
@@ -40,16 +37,11 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DatasetInfo]:
+def home(tmp_path_factory: pytest.TempPathFactory, save_street) -> tuple[Path, DatasetInfo]:
     """A folder with data (44 images to train on) and `runs/street`."""
     home = tmp_path_factory.mktemp("home")
     info = read_dataset(generate(home / "scenes", train=44, val=4, size=SIZE, seed=3))
-    torch.manual_seed(0)
-    spec = {"variant": "b0", "attention": "linear", "classes": len(info.classes), "head": "cityscapes"}
-    dataset = {"name": info.name, "classes": list(info.classes), "ignore_index": info.ignore_index}
-    meta = CheckpointMeta(spec, dataset, {"size": list(SIZE), "resize": "stretch"})
-    weights = create_model("b0", len(info.classes)).state_dict()
-    save_checkpoint(home / "runs/street/train/best.safetensors", weights, meta)
+    save_street(home, info, SIZE)
     return home, info
 
 
