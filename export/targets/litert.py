@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import redirect_stderr
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ RULES = GraphRules(
 )
 MODEL_FILE = "model.tflite"
 SIGNATURE, INPUT_NAME = "serving_default", "args_0"  # litert_torch's own
+GROUP = 16  # calibration images in memory at a time
 
 
 def requires() -> str | None:
@@ -148,8 +150,11 @@ def _static(quantizer: Any, plain: Path, context: BuildContext) -> Any:
     quantizer.add_static_config(regex=".*", operation_name=dense, activation_num_bits=8, weight_num_bits=8)
     first = re.escape(first_output(plain, "CONV_2D"))
     quantizer.update_quantization_recipe(first, dense, algorithm_key="no_quantize")
+    ranges = None
     feeds = ({INPUT_NAME: array} for array in context.calibration)
-    return quantizer.calibrate({SIGNATURE: feeds}, num_threads=2)
+    while group := list(islice(feeds, GROUP)):  # the library makes a list of what it is given
+        ranges = quantizer.calibrate({SIGNATURE: group}, ranges, num_threads=2)
+    return ranges
 
 
 def _weights(quantizer: Any) -> None:
