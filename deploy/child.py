@@ -17,15 +17,20 @@ class ChildFailed(Exception):
     """A command that failed; the message is one line, its own error's."""
 
 
-def call(*words: str, timeout_s: float | None = None) -> str:
+def call(*words: str, timeout_s: float | None = None, threads: int | None = None) -> str:
     """Run `python -m WORDS` and return what it prints on stdout.
+
+    Args:
+        threads: of the child's libraries that compute by OpenMP; None: as this process's environment says.
 
     Raises:
         ChildFailed: it failed, or took longer than `timeout_s` seconds.
     """
     command = [sys.executable, "-m", *words]
     try:
-        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, timeout=timeout_s)
+        done = subprocess.run(
+            command, env=_environment(threads), capture_output=True, text=True, timeout=timeout_s
+        )
     except subprocess.TimeoutExpired:
         raise ChildFailed(f"it took longer than {timeout_s} s") from None
     if done.returncode:
@@ -33,11 +38,12 @@ def call(*words: str, timeout_s: float | None = None) -> str:
     return done.stdout
 
 
-def _environment() -> dict[str, str]:
+def _environment(threads: int | None) -> dict[str, str]:
     """The child finds this very package, in a folder or in one file."""
     package = str(Path(str(deploy.__file__)).parent.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path}
+    limit = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    return {**os.environ, "PYTHONPATH": path, **limit}
 
 
 def _error(stderr: str) -> str:

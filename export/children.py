@@ -9,12 +9,13 @@ import argparse
 from pathlib import Path
 
 from deploy.child import ChildFailed, call
+from deploy.runtimes import default_threads
 
 FRAMES, WARMUP = 40, 5
 
 
 def build(args: argparse.Namespace, out: Path) -> str | None:
-    """`export build` as `args` say, into `out`; returns the error's line, or None."""
+    """`export build` as `args` say, into `out`, on its share of cores; returns the error's line, or None."""
     command = ["export", "build", "--target", args.target, "--precision", args.precision, "--out", str(out)]
     command += ["--final", args.final, "--split", args.split]
     for option in ("checkpoint", "onnx", "labels", "data", "calibration"):
@@ -24,7 +25,8 @@ def build(args: argparse.Namespace, out: Path) -> str | None:
         command.append(f"--{option}={','.join(map(str, getattr(args, option)))}")
     command += ["--eval", str(args.eval)] if args.eval else []
     command += ["--size", "{}x{}".format(*args.size)] if args.size else []
-    return _run([*command, *(["--force"] if args.force else [])])
+    share = max(1, default_threads() // args.jobs)
+    return _run([*command, *(["--force"] if args.force else [])], share)
 
 
 def bench(bundle: Path, threads: int | None, result: Path) -> str | None:
@@ -33,9 +35,9 @@ def bench(bundle: Path, threads: int | None, result: Path) -> str | None:
     return _run([*command, *(["--threads", str(threads)] if threads else []), "--json", str(result)])
 
 
-def _run(command: list[str]) -> str | None:
+def _run(command: list[str], threads: int | None = None) -> str | None:
     try:
-        call(*command)
+        call(*command, threads=threads)
     except ChildFailed as error:
         return str(error)
     return None
