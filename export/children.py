@@ -1,4 +1,4 @@
-"""Builds and timings in processes of their own, started as the commands that a user would type.
+"""Builds in processes of their own, started as the command that a user would type.
 
 Refuses to know what they print, but for the error that ends them.
 """
@@ -10,8 +10,6 @@ from pathlib import Path
 
 from deploy.child import ChildFailed, call
 from deploy.runtimes import default_threads
-
-FRAMES, WARMUP = 40, 5
 
 
 def build(args: argparse.Namespace, out: Path) -> str | None:
@@ -25,19 +23,9 @@ def build(args: argparse.Namespace, out: Path) -> str | None:
         command.append(f"--{option}={','.join(map(str, getattr(args, option)))}")
     command += ["--eval", str(args.eval)] if args.eval else []
     command += ["--size", "{}x{}".format(*args.size)] if args.size else []
-    share = max(1, default_threads() // args.jobs)
-    return _run([*command, *(["--force"] if args.force else [])], share)
-
-
-def bench(bundle: Path, threads: int | None, result: Path) -> str | None:
-    """`deploy bench` on the bundle's own frames, into `result`; returns the error's line, or None."""
-    command = ["deploy", "bench", str(bundle), "--frames", str(FRAMES), "--warmup", str(WARMUP)]
-    return _run([*command, *(["--threads", str(threads)] if threads else []), "--json", str(result)])
-
-
-def _run(command: list[str], threads: int | None = None) -> str | None:
+    command += ["--force"] if args.force else []
     try:
-        call(*command, threads=threads)
+        call(*command, threads=max(1, default_threads() // args.jobs))
     except ChildFailed as error:
         return str(error)
     return None

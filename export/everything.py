@@ -1,6 +1,6 @@
 """`python -m export all`: every available target in every precision of a checkpoint, as one table.
 
-Each bundle is built, and each is timed, by a child process of its own: converters and runtimes disturb each
+Each bundle is built, and each is timed, by child processes of its own: converters and runtimes disturb each
 other, and one that dies costs one row. A row whose bundle is unchanged starts no process at all. Builds may
 overlap (`--jobs`); timings never do. Refuses to know how a target works.
 """
@@ -42,14 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build what has changed, time it, print the table and store it; 1 if an artifact was refused."""
-    from export import table
+    from export import table, timing
 
     source, given = open_source(args)
     with open_pictures(args, source) as pictures, ThreadPoolExecutor(args.jobs) as pool:
         wanted = list(_wanted(args))
         built = list(pool.map(lambda pair: _built(args, source, given, pictures, *pair), wanted))
-        rows = [table.timed(row, _runtime(row.target), args.threads) for row in built]
-        report = table.report(rows, source, pictures)
+        rows = timing.timed(built, args.threads)
+        report = table.report(rows, source, pictures, list(filter(None, map(timing.stored, rows))))
     if args.json:
         write_json(args.json, report)
     if args.json != "-":
@@ -66,12 +66,6 @@ def _wanted(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
         target = known[name].target
         for precision in target.PRECISIONS if target else ("-",):
             yield name, precision
-
-
-def _runtime(target: str) -> str | None:
-    """What executes the target's bundles."""
-    entry = entries()[target].target
-    return entry.RUNTIME if entry else None
 
 
 def _built(

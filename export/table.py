@@ -10,15 +10,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from deploy.bundle import Bundle
-from deploy.errors import InputError
-from deploy.measurement import Measurement, read_measurement
-from deploy.runtimes import available, default_threads
+from deploy.measurement import Measurement
 from deploy.schema import encode
-from export import children
 from export.pictures import Pictures
 from export.source import Source
 from pipeline.accuracy import points, shown
@@ -84,30 +80,10 @@ def row(target: str, bundle: Bundle, how: str) -> Row:
     )
 
 
-def timed(row: Row, runtime: str | None, threads: int | None) -> Row:
-    """The row with its latency on this machine, measured now unless the stored one is of the same bytes
-    and number of threads.
-
-    Args:
-        runtime: the `deploy.runtimes` entry that executes the bundle.
-    """
-    if row.bundle is None or runtime is None:
-        return row
-    if reason := available()[runtime]:
-        return dataclasses.replace(row, latency_reason=reason)
-    stored = Path(f"{row.bundle}.bench.json")
-    found = _stored(stored, row)
-    if found is None or found.threads != (threads or default_threads()):
-        if failure := children.bench(Path(row.bundle), threads, stored):
-            return dataclasses.replace(row, latency_reason=failure)
-        found = read_measurement(stored)
-    return dataclasses.replace(row, latency_ms=found.latency_ms.p50, latency_reason=None)
-
-
-def report(rows: Sequence[Row], source: Source, pictures: Pictures) -> dict[str, Any]:
+def report(
+    rows: Sequence[Row], source: Source, pictures: Pictures, timings: Sequence[Measurement]
+) -> dict[str, Any]:
     """The table as plain data, with what it was measured on."""
-    benches = [_stored(Path(f"{row.bundle}.bench.json"), row) for row in rows if row.bundle]
-    timings = [found for found in benches if found]
     return {
         "schema_version": SCHEMA_VERSION,
         "run": source.name,
@@ -141,12 +117,3 @@ def _cells(row: Row) -> list[str]:
         shown(row.latency_ms, ".1f"),
     ]
     return [row.target, row.precision, row.proof, *figures, row.how]
-
-
-def _stored(path: Path, row: Row) -> Measurement | None:
-    """A measurement of exactly this bundle, or None."""
-    try:
-        found = read_measurement(path)
-    except InputError:
-        return None
-    return found if found.bundle_sha256 == row.bundle_sha256 else None

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.bundle import load_bundle
+from deploy.child import ChildFailed
 from deploy.manifest import is_proof
-from export import children
+from export import children, table, timing
+from export.table import Row
 from export.targets import entries
 
 
@@ -19,8 +22,8 @@ def test_rows_are_built_timed_stored_and_cached(
     monkeypatch.chdir(tmp_path)
     command = ("all", "--checkpoint", built.checkpoint, "--only", "onnxruntime", "--threads", 1)
     assert export_cli(*command, "--json", "first.json") == 0
-    table = capsys.readouterr().out
-    assert "onnxruntime" in table and "executed" in table and "needs" in table
+    printed = capsys.readouterr().out
+    assert "onnxruntime" in printed and "executed" in printed and "needs" in printed
     first = json.loads((tmp_path / "first.json").read_text())
     fp32, int8 = first["rows"]
     assert (fp32["precision"], fp32["proof"], fp32["how"]) == ("fp32", "executed", "built")
@@ -31,8 +34,8 @@ def test_rows_are_built_timed_stored_and_cached(
     assert first["size"] == [75, 93] and first["machine"] and first["threads"] == 1
     assert all(is_proof(row["proof"]) for row in first["rows"])
 
-    for name in ("build", "bench"):
-        monkeypatch.setattr(children, name, _refuse)
+    monkeypatch.setattr(children, "build", _refuse)
+    monkeypatch.setattr(timing, "measured", _refuse)
     assert export_cli(*command, "--json", "second.json") == 0
     second = json.loads((tmp_path / "second.json").read_text())
     assert second["rows"][0] == {**fp32, "how": "cached: nothing changed"}
@@ -45,8 +48,8 @@ def test_a_refused_artifact_is_a_row_and_status_1(
     monkeypatch.setattr(children, "build", lambda args, out: "x misses its budget | got agreement 0.5")
     command = ("all", "--checkpoint", built.checkpoint, "--only", "onnxruntime", "--json", "r.json")
     assert export_cli(*command) == 1
-    row = json.loads((tmp_path / "r.json").read_text())["rows"][0]
-    assert row["refused"] and row["proof"] == "not run: x misses its budget | got agreement 0.5"
+    refused = json.loads((tmp_path / "r.json").read_text())["rows"][0]
+    assert refused["refused"] and refused["proof"] == "not run: x misses its budget | got agreement 0.5"
 
 
 def test_a_missing_package_costs_that_row_only(
@@ -72,17 +75,37 @@ def test_a_row_is_built_with_the_options_of_the_whole(
     built, export_cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    commands: list[list[str]] = []
-    monkeypatch.setattr(children, "_run", lambda command: commands.append(command) or "seen")
+    commands: list[tuple[str, ...]] = []
+
+    def fail(*words: str, threads: int) -> str:
+        commands.append(words)
+        raise ChildFailed("seen")
+
+    monkeypatch.setattr(children, "call", fail)
     command = ("all", "--checkpoint", built.checkpoint, "--only", "onnxruntime", "--json", "r.json")
     assert export_cli(*command, "--eval", 3, "--mean=-0.5,0,0.5") == 1
     asked = next(words for words in commands if "fp32" in words)
     assert asked[asked.index("--eval") + 1] == "3" and "--mean=-0.5,0.0,0.5" in asked
 
 
-def test_children_report_the_errors_line(tmp_path: Path) -> None:
-    failure = children.bench(tmp_path / "nothing", 1, tmp_path / "m.json")
-    assert failure is not None and failure.startswith("no bundle at ") and "\n" not in failure
+def test_a_row_that_cannot_be_timed_says_why_and_the_others_are_timed(
+    built, export_cli, tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole"
+    assert (
+        export_cli("build", "--checkpoint", built.checkpoint, "--target", "onnxruntime", "--out", whole) == 0
+    )
+    rows = [Row("onnxruntime", "fp32", "executed", "built", bundle=str(tmp_path / "nothing")), _row(whole)]
+    gone, timed = timing.timed(rows, 1)
+    assert gone.latency_ms is None and "no bundle at " in gone.latency_reason
+    assert "\n" not in gone.latency_reason
+    assert timed.latency_ms > 0 and timed.latency_reason is None
+    kept = timing.stored(timed)
+    assert kept.latency_ms.p50 == timed.latency_ms and kept.threads == 1
+
+
+def _row(folder: Path) -> Row:
+    return table.row("onnxruntime", load_bundle(folder), "built")
 
 
 def test_only_names_targets(built, export_cli, capsys) -> None:
