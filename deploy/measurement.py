@@ -177,12 +177,15 @@ class Measurement:
 
 
 def identity(bundle: Bundle) -> dict[str, Any]:
-    """The fields that say which bundle was measured, where its network was executed."""
+    """The fields that say which bundle was measured, where its network was executed.
+
+    A target is called as its runtime, unless it says another name: of two that share one.
+    """
     manifest = bundle.manifest
     return {
         "name": manifest.name,
         "proof": "executed",
-        "target": manifest.target.runtime,
+        "target": str(manifest.target.options.get("target", manifest.target.runtime)),
         "precision": manifest.target.precision,
         "options": manifest.target.options,
         "size": manifest.preprocess.size,

@@ -7,6 +7,7 @@ runtime executes it, on phones its mobile package. Refuses to know how the graph
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from export.graphrules import GraphRules, Most
 from export.targets import BuildContext, onnxruntime
 
 if TYPE_CHECKING:
+    from deploy.manifest import Manifest
     from pipeline.models.labelmap import LabelMapper
 
 NAME = "ort"
@@ -61,6 +63,13 @@ def count_ops(files: Mapping[str, Path]) -> Counter[str]:
     content = bytearray(files[MODEL_FILE].read_bytes())
     graph = InferenceSession.GetRootAsInferenceSession(content, 0).Model().Graph()
     return Counter(graph.Nodes(index).OpType().decode() for index in range(graph.NodesLength()))
+
+
+def adapt_manifest(manifest: Manifest) -> Manifest:
+    """Measurements name this target, and not its runtime, which has another one."""
+    target = manifest.target
+    named = dataclasses.replace(target, options={**target.options, "target": NAME})
+    return dataclasses.replace(manifest, target=named)
 
 
 def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> dict[str, Path]:
