@@ -61,6 +61,7 @@ class Segmenter:
         output = self.session.run(array)
         inferred = perf_counter_ns()
         labels = self.finish(output, (image.shape[0], image.shape[1]))
+        del array, output  # freeing them is a part of the work, too
         finished = perf_counter_ns()
         return labels, StageTimes(prepared - start, inferred - prepared, finished - inferred)
 
