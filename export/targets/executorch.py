@@ -37,7 +37,7 @@ RULES = GraphRules(
     allowed="delegate aten::alias_copy aten::amax aten::argmax aten::cat aten::expand_copy aten::reciprocal "
     "aten::split_with_sizes_copy aten::sum aten::unsqueeze_copy dim_order_ops::_to_dim_order_copy",
     most={
-        "delegate": Most(3, linear=5, softmax=5, band=1),
+        "delegate": Most(3, linear=5, softmax=6, band=1),
         "aten::expand_copy": Most(6, linear=4, softmax=4, band=2),
     },
 )
