@@ -21,7 +21,7 @@ def call(*words: str, timeout_s: float | None = None, threads: int | None = None
     """Run `python -m WORDS` and return what it prints on stdout.
 
     Args:
-        threads: of the child's libraries that compute by OpenMP; None: as this process's environment says.
+        threads: of the child's libraries that compute by OpenMP, where OMP_NUM_THREADS says nothing.
 
     Raises:
         ChildFailed: it failed, or took longer than `timeout_s` seconds.
@@ -43,7 +43,7 @@ def _environment(threads: int | None) -> dict[str, str]:
     package = str(Path(str(deploy.__file__)).parent.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     limit = {"OMP_NUM_THREADS": str(threads)} if threads else {}
-    return {**os.environ, "PYTHONPATH": path, **limit}
+    return {**limit, **os.environ, "PYTHONPATH": path}
 
 
 def _error(stderr: str) -> str:

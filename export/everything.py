@@ -48,8 +48,9 @@ def run(args: argparse.Namespace) -> int:
     with open_pictures(args, source) as pictures, ThreadPoolExecutor(args.jobs) as pool:
         wanted = list(_wanted(args))
         built = list(pool.map(lambda pair: _built(args, source, given, pictures, *pair), wanted))
-        rows = timing.timed(built, args.threads)
-        report = table.report(rows, source, pictures, list(filter(None, map(timing.stored, rows))))
+        timings = timing.timings(built, args.threads)
+        rows = [table.with_latency(row, timings.get(row.bundle or "")) for row in built]
+        report = table.report(rows, source, pictures, timings)
     if args.json:
         write_json(args.json, report)
     if args.json != "-":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,10 +80,18 @@ def row(target: str, bundle: Bundle, how: str) -> Row:
     )
 
 
+def with_latency(row: Row, timing: Measurement | str | None) -> Row:
+    """The row with its median, from decoded frame to label map, or with the reason why there is none."""
+    if isinstance(timing, Measurement):
+        return dataclasses.replace(row, latency_ms=timing.latency_ms.p50, latency_reason=None)
+    return dataclasses.replace(row, latency_reason=timing or row.latency_reason)
+
+
 def report(
-    rows: Sequence[Row], source: Source, pictures: Pictures, timings: Sequence[Measurement]
+    rows: Sequence[Row], source: Source, pictures: Pictures, timings: Mapping[str, Measurement | str]
 ) -> dict[str, Any]:
     """The table as plain data, with what it was measured on."""
+    timed = next((found for found in timings.values() if isinstance(found, Measurement)), None)
     return {
         "schema_version": SCHEMA_VERSION,
         "run": source.name,
@@ -91,8 +99,8 @@ def report(
         "checkpoint_sha256": source.sha256,
         "compared_on": pictures.source,
         "size": list(source.preprocess.size),
-        "machine": encode(timings[0].machine) if timings else None,
-        "threads": timings[0].threads if timings else None,
+        "machine": encode(timed.machine) if timed else None,
+        "threads": timed.threads if timed else None,
         "command": shlex.join(["python", "-m", "export", *sys.argv[1:]]),
         "rows": [dataclasses.asdict(row) for row in rows],
     }

@@ -11,6 +11,7 @@ import pytest
 from deploy.bundle import load_bundle
 from deploy.child import ChildFailed
 from deploy.manifest import is_proof
+from deploy.measurement import read_measurement
 from export import children, table, timing
 from export.table import Row
 from export.targets import entries
@@ -95,17 +96,15 @@ def test_a_row_that_cannot_be_timed_says_why_and_the_others_are_timed(
     assert (
         export_cli("build", "--checkpoint", built.checkpoint, "--target", "onnxruntime", "--out", whole) == 0
     )
-    rows = [Row("onnxruntime", "fp32", "executed", "built", bundle=str(tmp_path / "nothing")), _row(whole)]
-    gone, timed = timing.timed(rows, 1)
+    missing = Row("onnxruntime", "fp32", "executed", "built", bundle=str(tmp_path / "nothing"))
+    rows = [missing, table.row("onnxruntime", load_bundle(whole), "built")]
+    found = timing.timings(rows, 1)
+    gone, timed = (table.with_latency(row, found[row.bundle]) for row in rows)
     assert gone.latency_ms is None and "no bundle at " in gone.latency_reason
     assert "\n" not in gone.latency_reason
     assert timed.latency_ms > 0 and timed.latency_reason is None
-    kept = timing.stored(timed)
+    kept = read_measurement(Path(f"{whole}.bench.json"))
     assert kept.latency_ms.p50 == timed.latency_ms and kept.threads == 1
-
-
-def _row(folder: Path) -> Row:
-    return table.row("onnxruntime", load_bundle(folder), "built")
 
 
 def test_only_names_targets(built, export_cli, capsys) -> None:
