@@ -1,5 +1,6 @@
-"""The tables of docs/precision.md: searches for the best precision (reports/search_*.json), what helps int8
-(reports/helps_*.json).
+"""The tables of docs/precision.md: searches for the best precision (reports/search_*.json), their results on
+the split that is reported (reports/precision_*.json), what helps int8 (reports/helps_*.json), and where its
+time goes (reports/benchmark_int8_operators.json).
 
 Refuses to know how a figure was measured: the reports' own commands say that.
 """
@@ -7,15 +8,18 @@ Refuses to know how a figure was measured: the reports' own commands say that.
 from __future__ import annotations
 
 import json
+from itertools import zip_longest
 from pathlib import Path
 
-from cells import Record, by, line  # beside this file
+from cells import Record, by, line, stored  # beside this file
 
-from pipeline.accuracy import points
+from pipeline.accuracy import points, shown
 
 ROOT = Path(__file__).resolve().parent.parent
 HELPS_HEAD = ("network", "plan", "helps", "mIoU", "mIoU drop", "agreement")
 HEAD = ("plan", "int8 MACs", "mIoU drop", "agreement", "MB", "time / fp32 (rounds)")
+VAL_HEAD = ("", "int8 MACs", "mIoU", "drop, points", "agreement", "MB", "time / fp32 (rounds)")
+OPERATORS = 8  # shown of each, slowest first
 
 
 def searches(root: Path = ROOT) -> str:
@@ -77,14 +81,77 @@ def _search(record: Record) -> str:
     )
 
 
+def results(root: Path = ROOT) -> str:
+    """One table a search: its plans beside the usual ones, on the split that is reported."""
+    records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/precision_*.json"))]
+    return "\n\n".join(map(_result, records)) if records else "No result stored yet."
+
+
+def _result(record: Record) -> str:
+    what = f"{record['model']}, {record['target']}, {by(record['size'])}"
+    return "\n".join(
+        [
+            f"**{what}**, compared on {record['compared_on']}:",
+            "",
+            line(*VAL_HEAD),
+            "|---" * len(VAL_HEAD) + "|",
+            *(line(*_result_cells(row)) for row in record["rows"]),
+            "",
+            f"{record['machine']['cpu_model']}, {record['threads']} threads: `{record['command']}`",
+        ]
+    )
+
+
+def _result_cells(row: Record) -> tuple[str, ...]:
+    if "not_run" in row:
+        return (row["name"], f"not run: {row['not_run']}".replace("|", "/"), *[""] * (len(VAL_HEAD) - 2))
+    return (
+        row["name"],
+        shown(row["int8_share"], ".0%"),
+        f"{row['miou']:.4f}",
+        points(row["drop"]),
+        f"{row['agreement']:.4f}",
+        f"{row['size_bytes'] / 1e6:.2f}",
+        _time(row["ratio"]),
+    )
+
+
+def operators(root: Path = ROOT) -> str:
+    """Time by type of operator, in float and in int8, a table a runtime."""
+    record = stored(root / "reports/benchmark_int8_operators.json")
+    if record is None:
+        return "No measurement stored yet."
+    machine = f"{record['machine']['cpu_model']}, {record['threads']} threads"
+    made = f"{machine}, medians of {record['rounds']} rounds under the profiler: `{record['command']}`"
+    return "\n\n".join([*map(_operators, record["cases"]), made])
+
+
+def _operators(case: Record) -> str:
+    sides = [case["float"], case["int8"]]
+    head = [f"{side['bundle']}: operator | ms" for side in sides]
+    rows = zip_longest(*map(_slowest, sides), fillvalue=("", ""))
+    return "\n".join([line(*head), "|---" * 4 + "|", *(line(*left, *right) for left, right in rows)])
+
+
+def _slowest(side: Record) -> list[tuple[str, str]]:
+    """The slowest operators, all others, and the whole call."""
+    times = list(side["operators"].items())
+    rest = side["ms"] - sum(ms for _, ms in times[:OPERATORS])
+    rows = [*times[:OPERATORS], ("all others, and between them", rest), ("**in all**", side["ms"])]
+    return [(name, f"{ms:.2f}") for name, ms in rows]
+
+
+def _time(ratio: list[float] | None) -> str:
+    return f"{ratio[0]:.2f} ({ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else "-"
+
+
 def _cells(row: Record, chosen: str) -> tuple[str, ...]:
     name = f"**{row['name']}**" if row["name"] == chosen else row["name"]
-    ratio = row["ratio"]
     return (
         name,
         f"{row['int8_share']:.0%}",
         points(row["drop"]),
         f"{row['agreement']:.4f}",
         f"{row['size_bytes'] / 1e6:.2f}",
-        f"{ratio[0]:.2f} ({ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else "-",
+        _time(row["ratio"]),
     )

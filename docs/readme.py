@@ -93,6 +93,8 @@ DOMAIN_PARTS: dict[str, Callable[[], str]] = {
 APP_PARTS: dict[str, Callable[[], str]] = {"browser": benchmark_tables.browser}
 PRECISION_PARTS: dict[str, Callable[[], str]] = {
     "searches": precision_tables.searches,
+    "results": precision_tables.results,
+    "operators": precision_tables.operators,
     "helps": precision_tables.helps,
 }
 FILES = {

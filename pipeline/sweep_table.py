@@ -77,7 +77,7 @@ def _cost(record: Record, row: Record) -> list[str]:
         f"{row['trained']['head']:,}",
         f"{row['stored_bytes'] / 1e3:.0f}",
         f"{total(record, row):.2f}x",
-        f"{statistics.fmean(seed['train_s'] for seed in row['seeds']):.0f}",
+        f"{statistics.median(seed['train_s'] for seed in row['seeds']):.0f}",
         "-" if row["latency_ms"] is None else f"{row['latency_ms']:.1f}",
     ]
 

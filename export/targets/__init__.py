@@ -140,6 +140,7 @@ class Target(Protocol):
         PROOF: the word that a passed parity earns: executed, evaluated or built.
         SUPPORT: what it can be asked for. RULES: what its artifacts may be made of.
         PACK_RULES: what parts of bundles with domains may be made of; only where SUPPORT has `packs`.
+        CLASS_AXIS: optional, "first" where the label map's argmax is faster so (`BandedLabels`).
     """
 
     NAME: str

@@ -19,6 +19,7 @@ from export.graphrules import GraphRules, Most
 from export.targets import Budget, BuildContext, Support, missing_packages
 
 if TYPE_CHECKING:
+    from export.precision_plan import PrecisionPlan
     from pipeline.models.labelmap import LabelMapper
 
 NAME = "executorch"
@@ -82,29 +83,35 @@ def expose_logits(files: Mapping[str, Path], net: LabelMapper, folder: Path) -> 
 
 
 def _quantise(graph: Any, context: BuildContext) -> Any:
-    """Dense convolutions in int8, all but the first or those of the plan; everything else as it is."""
+    """What the quantiser names in int8, with ranges from the calibration images; everything else as it is."""
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    assert context.calibration is not None, "int8 is listed as calibrated"
+    prepared = prepare_pt2e(graph, quantizer(graph, context.plan))
+    for frames in context.calibration:
+        prepared(torch.from_numpy(frames))
+    return convert_pt2e(prepared)
+
+
+def quantizer(graph: Any, plan: PrecisionPlan | None) -> Any:
+    """PT2E's quantiser of dense convolutions, all but the first or those of the plan."""
     import torch
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,
     )
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from export.layers import int8_layers, layer_of
 
-    assert context.calibration is not None, "int8 is listed as calibrated"
-    quantizer = XNNPACKQuantizer()
-    config = get_symmetric_quantization_config(is_per_channel=True)
+    found = XNNPACKQuantizer()
     convolution = torch.ops.aten.conv2d.default
-    quantizer.set_operator_type(convolution, config)
+    found.set_operator_type(convolution, get_symmetric_quantization_config(is_per_channel=True))
     nodes = graph.graph.find_nodes(op="call_function", target=convolution)
     dense = {layer_of(node.args[1].target): node.name for node in nodes if _dense(node)}
-    chosen = {dense[layer] for layer in int8_layers(list(dense), context.plan)}
-    quantizer.set_filter_function(lambda node: node.target != convolution or node.name in chosen)
-    prepared = prepare_pt2e(graph, quantizer)
-    for frames in context.calibration:
-        prepared(torch.from_numpy(frames))
-    return convert_pt2e(prepared)
+    chosen = {dense[layer] for layer in int8_layers(list(dense), plan)}
+    found.set_filter_function(lambda node: node.target != convolution or node.name in chosen)
+    return found
 
 
 def _dense(convolution: Any) -> bool:

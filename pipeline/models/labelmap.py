@@ -1,9 +1,10 @@
 """From a frame to its label map in one graph of fixed size: normalise, network, full-size upsampling, argmax.
 
 Full-size logits never exist: the columns are upsampled at once, the rows in bands, each multiplying only the
-logit rows it depends on and reduced by its own argmax. Classes are the last axis there: each band is then one
-large product, and an argmax reads neighbouring numbers (19 classes: 1.8 times, 150: 4.6 times faster in ONNX
-Runtime than classes first). Everything is constant for one size: ready for export.
+logit rows it depends on and reduced by its own argmax. Classes are usually the last axis there: each band is
+then one large product, and an argmax reads neighbouring numbers (19 classes: 1.8 times, 150: 4.6 times faster
+in ONNX Runtime than classes first; OpenVINO's kernel is slower that way and gets them first, see its target's
+`CLASS_AXIS`). Everything is constant for one size: ready for export.
 
 Refuses to know: runtimes, files, how a frame of another size gets to this one (deploy/preprocess.py).
 """
@@ -27,17 +28,25 @@ class BandedLabels(nn.Module):
     Args:
         size: (H, W) of the label map; mode: "bicubic" or "bilinear"; band_rows: output rows per argmax.
         dtype: of the label map and its bands; some targets cannot join bands of uint8.
+        class_axis: of the bands, "last" or "first" (but for the batch); the labels are the same.
     """
 
     columns: Tensor
 
     def __init__(
-        self, size: Size, mode: str, band_rows: int = BAND_ROWS, dtype: torch.dtype = torch.uint8
+        self,
+        size: Size,
+        mode: str,
+        band_rows: int = BAND_ROWS,
+        dtype: torch.dtype = torch.uint8,
+        class_axis: str = "last",
     ) -> None:
         super().__init__()
         height, width = stage_size(size, 8)
-        self.size, self.dtype = size, dtype
-        self.register_buffer("columns", matrix_tensor(width, size[1], mode), persistent=False)
+        self.size, self.dtype, self.class_axis = size, dtype, class_axis
+        columns = matrix_tensor(width, size[1], mode)
+        columns = columns if class_axis == "last" else columns.T.contiguous()
+        self.register_buffer("columns", columns, persistent=False)
         rows = interpolation_matrix(height, size[0], mode)
         self.spans: list[tuple[int, int]] = []
         for index, top in enumerate(range(0, size[0], band_rows)):
@@ -52,13 +61,16 @@ class BandedLabels(nn.Module):
     def forward(self, logits: Tensor) -> Tensor:
         """`[B, C, ceil(H/8), ceil(W/8)]` -> `[B, H, W]` of `dtype`."""
         batch, classes, height, _ = logits.shape
-        wide = self.columns @ logits.permute(0, 2, 3, 1)
-        wide = wide.reshape(batch, height, self.size[1] * classes)
+        last = self.class_axis == "last"
+        wide = self.columns @ logits.permute(0, 2, 3, 1) if last else logits @ self.columns
+        if last:
+            wide = wide.reshape(batch, height, self.size[1] * classes)
         bands = []
-        for index, (first, last) in enumerate(self.spans):
-            band = self.get_buffer(f"rows_{index}") @ wide[:, first:last]
-            labels = band.reshape(batch, -1, self.size[1], classes).argmax(dim=-1)
-            bands.append(labels.to(self.dtype))
+        for index, (top, end) in enumerate(self.spans):
+            band = self.get_buffer(f"rows_{index}") @ wide[..., top:end, :]
+            if last:
+                band = band.reshape(batch, -1, self.size[1], classes)
+            bands.append(band.argmax(dim=-1 if last else 1).to(self.dtype))
         return torch.cat(bands, dim=1)
 
 
@@ -70,6 +82,7 @@ class LabelMapper(nn.Module):
         input: "uint8" (`[B, H, W, 3]` RGB) or "float" (`[B, 3, H, W]`, normalised by the caller).
         output: "labels" (`[B, H, W]` uint8) or "logits" (`[B, C, ceil(H/8), ceil(W/8)]`).
         final: interpolation of the last upsampling, "bicubic" or "bilinear".
+        class_axis: as in `BandedLabels`.
 
     Raises:
         InputError: an unknown value of input, output or final, or a size smaller than one pixel.
@@ -87,12 +100,14 @@ class LabelMapper(nn.Module):
         input: str = "uint8",
         output: str = "labels",
         final: str = "bicubic",
+        class_axis: str = "last",
     ) -> None:
         super().__init__()
         for what, value, known in (
             ("input", input, ("uint8", "float")),
             ("output", output, ("labels", "logits")),
             ("final interpolation", final, ("bicubic", "bilinear")),
+            ("class axis", class_axis, ("last", "first")),
         ):
             if value not in known:
                 raise InputError(f"unknown {what}", repr(value), " or ".join(known))
@@ -100,7 +115,7 @@ class LabelMapper(nn.Module):
             raise InputError("size out of range", f"{size[0]}x{size[1]}", "at least 1x1")
         self.size, self.input, self.output, self.final = size, input, output, final
         self.model = freeze_size(model, size).eval()
-        self.labels = BandedLabels(size, final) if output == "labels" else None
+        self.labels = BandedLabels(size, final, class_axis=class_axis) if output == "labels" else None
         # per channel of a 0..255 frame: (x - shift) * scale
         per_channel = lambda values: torch.tensor(values, dtype=torch.float32).view(1, 3, 1, 1)  # noqa: E731
         self.register_buffer("shift", 255 * per_channel(mean), persistent=False)

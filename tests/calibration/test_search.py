@@ -12,6 +12,7 @@ from pathlib import Path
 import cv2
 import pytest
 
+from benchmarks.precision import main as precision
 from calibration.__main__ import main as calibration
 from deploy.bundle import load_bundle
 from deploy.errors import run_cli
@@ -111,6 +112,14 @@ def test_a_search_writes_a_plan_that_builds_and_does_nothing_twice(collected, ca
     out = ("--plan", plan, "--data", collected.root, "--out", "planned")
     assert call(export, "build", "--checkpoint", "street", "--target", "onnxruntime", *out) == 0
     assert load_bundle(Path("planned")).manifest.target.precision == "int8"
+    words = ("--search", "search.json", "--data", collected.root, "--rounds", 1, "--threads", 1)
+    assert call(precision, *words, "--json", "result.json") == 0
+    result = json.loads(Path("result.json").read_text())
+    assert result["compared_on"].startswith("all 4 of ") and len(result["rows"]) == 5
+    first, naive, default, *_ = result["rows"]
+    assert first["name"] == "fp32" and first["drop"] == pytest.approx(0) and first["ratio"] == [1, 1, 1]
+    assert naive["agreement"] < default["agreement"] < first["agreement"]
+    assert all(row["ratio"][0] > 0 for row in result["rows"])
 
 
 def _bundles() -> dict[str, int]:

@@ -72,8 +72,9 @@ def model():
     return fresh.eval()
 
 
+@pytest.mark.parametrize("class_axis", ["last", "first"])
 @pytest.mark.parametrize("size", [(64, 96), (97, 131)])
-def test_uint8_frame_equals_normalising_by_hand(model, size):
+def test_uint8_frame_equals_normalising_by_hand(model, size, class_axis):
     frame = torch.randint(0, 256, (2, *size, 3), dtype=torch.uint8)
     by_hand = (frame.permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(
         3, 1, 1
@@ -81,7 +82,7 @@ def test_uint8_frame_equals_normalising_by_hand(model, size):
     with torch.no_grad():
         logits = LabelMapper(model, size, MEAN, STD, output="logits")(frame)
         torch.testing.assert_close(logits, model(by_hand), rtol=1e-3, atol=1e-3)
-        labels = LabelMapper(model, size, MEAN, STD)(frame)
+        labels = LabelMapper(model, size, MEAN, STD, class_axis=class_axis)(frame)
         expected, clear = full_labels(model(by_hand), size, "bicubic")
         assert labels.shape == (2, *size)
         assert torch.equal(labels[clear], expected[clear])
@@ -108,6 +109,7 @@ def test_mapper_in_float16_is_finite(model):
         ({"input": "int8"}, "int8.*uint8 or float"),
         ({"output": "mask"}, "mask.*labels or logits"),
         ({"final": "nearest"}, "nearest.*bicubic or bilinear"),
+        ({"class_axis": "middle"}, "middle.*last or first"),
         ({"size": (0, 64)}, "0x64"),
     ],
 )
@@ -121,9 +123,10 @@ def export(mapper, example, path):
     return onnx.load(path), onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
-def test_exported_frame_to_labels_is_the_same_function(model, tmp_path):
+@pytest.mark.parametrize("class_axis", ["last", "first"])
+def test_exported_frame_to_labels_is_the_same_function(model, tmp_path, class_axis):
     size = (97, 131)
-    mapper = LabelMapper(model, size, MEAN, STD)
+    mapper = LabelMapper(model, size, MEAN, STD, class_axis=class_axis)
     frame = torch.randint(0, 256, (1, *size, 3), dtype=torch.uint8)
     graph, session = export(mapper, frame, tmp_path / "labels.onnx")
     (labels,) = session.run(None, {session.get_inputs()[0].name: frame.numpy()})
