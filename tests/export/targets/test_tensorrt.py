@@ -123,6 +123,19 @@ def test_int8_is_symmetric_explicit_and_around_dense_convolutions_only(artifact:
     assert outs == {"Conv"}
 
 
+def test_int8_weights_with_their_scales_take_at_most_0_30_of_their_fp32_bytes(artifact: Artifact) -> None:
+    graph = load(artifact("int8")).graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    makers = {name: node for node in graph.node for name in node.output}
+    rounded = [
+        makers[node.input[1]] for node in graph.node if node.op_type == "Conv" and node.input[1] in makers
+    ]
+    parts = [[constants[name] for name in node.input] for node in rounded]
+    assert len(parts) == 36
+    stored = sum(array.nbytes for each in parts for array in each)
+    assert stored <= 0.30 * sum(4 * weights.size for weights, *_ in parts)
+
+
 def test_same_input_gives_the_same_bytes(artifact: Artifact, net: LabelMapper, tmp_path: Path) -> None:
     files = artifact("fp16")
     again = target.build(net, BuildContext("fp16", tmp_path, examples=lambda: iter(frames(4))))
