@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from pipeline import sweep_table  # noqa: E402
 from pipeline.accuracy import shown  # noqa: E402
+from pipeline.models.adaptation import WITH_BOTTLENECK  # noqa: E402
 
 
 def sweeps(root: Path = ROOT) -> str:
@@ -30,13 +31,12 @@ def _sweep(record: Record) -> str:
     picture = f"images/sweep_{record['domain']}.png"
     drawn = [f"![mIoU over trained parameters, {data['name']}]({picture})", ""]
     machine = f"{record['machine']['cpu_model']}, {record['threads'] or 'all'} threads"
-    trained = (
-        f"{record['steps']} steps of {record['batch']} from {base['name']}, statistics: {record['bn_stats']}"
-    )
+    trained = f"{record['steps']} steps of {record['batch']} from {base['name']}"
+    how = f"statistics: {record['bn_stats']}, head: {record['head']}"
     latency = f"The base at {by(record['size'])}: {base['latency_ms']:.1f} ms"
     return "\n".join(
         [
-            f"**{data['name']}** ({images}), {trained}:",
+            f"**{data['name']}** ({images}), {trained}, {how}:",
             "",
             *(drawn if (ROOT / "docs" / picture).is_file() else []),
             line(*head),
@@ -85,7 +85,7 @@ def _card(card: Record) -> str:
     names = card["dataset"]["classes"][1:]
     return line(
         f"[{card['name']}](../zoo/{card['name']}/README.md)",
-        f"{how['method']} r={how['bottleneck']}" if how["method"] in ("adapter", "lora") else how["method"],
+        f"{how['method']} r={how['bottleneck']}" if how["method"] in WITH_BOTTLENECK else how["method"],
         _kb(card["file"]["bytes"]),
         f"{card['trained_share']:.1%}",
         shown(metrics["miou"]),

@@ -31,6 +31,7 @@ from export.source import Source
 from export.targets import Budget, Shape, Target
 from export.trace import ONE_FRAME
 from pipeline.artifact import git_commit
+from pipeline.models.adaptation import WITH_BOTTLENECK
 from pipeline.models.labelmap import LabelMapper
 
 GOLDEN_FILE = "golden.npz"
@@ -188,7 +189,7 @@ def _model(spec: Mapping[str, Any]) -> dict[str, str | int]:
     plain = {key: value for key, value in spec.items() if key != "adaptation"}
     how = spec.get("adaptation", {})
     plain |= {"method": how["method"]} if how else {}
-    return plain | ({"bottleneck": how["bottleneck"]} if how.get("method") in ("adapter", "lora") else {})
+    return plain | ({"bottleneck": how["bottleneck"]} if how.get("method") in WITH_BOTTLENECK else {})
 
 
 def _licences(dataset: str, licence: str) -> dict[str, str]:

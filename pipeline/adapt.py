@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         default="adapter",
         metavar="M",
-        help="adapter, lora, norm, head, top-1, top-2, top-4, full",
+        help="adapter, adapter-all, lora, norm, head, top-1, top-2, top-4, full",
     )
     parser.add_argument("--bottleneck", type=count, default=8, metavar="R", help="r, default: 8")
     parser.add_argument(

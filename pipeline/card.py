@@ -18,7 +18,7 @@ from pipeline.loader import images_after
 from pipeline.logbook import read_log
 from pipeline.machines import read_machines
 from pipeline.models.accounting import account
-from pipeline.models.adaptation import Adaptation
+from pipeline.models.adaptation import WITH_BOTTLENECK, Adaptation
 from pipeline.models.checkpoints import CheckpointMeta, load_checkpoint
 from pipeline.models.efficientvit import EfficientViTSeg
 
@@ -110,7 +110,7 @@ def _base(facts: Facts) -> Iterator[str]:
     """What a domain is without its base: nothing."""
     base, how = facts["base"], facts["model"]["adaptation"]
     kinds = ", ".join(f"{kind} {number:,}" for kind, number in facts["trained"].items() if number)
-    r = f", r = {how['bottleneck']}" if how["method"] in ("adapter", "lora") else ""
+    r = f", r = {how['bottleneck']}" if how["method"] in WITH_BOTTLENECK else ""
     yield f"A domain of **{base['name']}** (sha256 {base['sha256'][:12]}), which it needs beside it: it"
     yield f"holds only what the domain adds, by the method {how['method']}{r}: {kinds};"
     yield f"{facts['trained_share']:.1%} of the model's parameters, the head aside. The base is not changed."

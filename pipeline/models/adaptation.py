@@ -1,6 +1,7 @@
 """What a new domain adds to a base segmenter, and what of the base it may move: the methods of `adapt`.
 
     adapter   bottleneck adapters in the attention blocks, normalisation's scale and shift
+    adapter-all   the same, and adapters behind the backbone's local blocks
     lora      low-rank additions to the attention blocks' 1x1 convolutions, scale and shift
     norm      normalisation's scale and shift (and the biases that stand in for them)
     head      nothing but the head
@@ -24,7 +25,8 @@ from deploy.errors import InputError
 from pipeline.models.adapters import insert_adapters, insert_low_rank
 from pipeline.models.efficientvit import MAX_CLASSES, EfficientViTSeg
 
-METHODS = ("adapter", "lora", "norm", "head", "top-1", "top-2", "top-4", "full")
+METHODS = ("adapter", "adapter-all", "lora", "norm", "head", "top-1", "top-2", "top-4", "full")
+WITH_BOTTLENECK = ("adapter", "adapter-all", "lora")  # those that have a width or rank r
 HEADS = ("classifier", "full")
 STATISTICS = ("frozen", "domain")
 
@@ -70,8 +72,8 @@ def adapt(model: EfficientViTSeg, classes: int, how: Adaptation) -> None:
     if not 1 <= classes <= MAX_CLASSES:
         raise InputError("number of classes out of range", classes, f"1..{MAX_CLASSES}")
     _replace_classifier(model, classes)
-    if how.method == "adapter":
-        insert_adapters(model, how.bottleneck)
+    if how.method in ("adapter", "adapter-all"):
+        insert_adapters(model, how.bottleneck, local=how.method == "adapter-all")
     elif how.method == "lora":
         insert_low_rank(model, how.bottleneck)
     trained = set(trained_parameters(model, how))
@@ -84,7 +86,7 @@ def adapt(model: EfficientViTSeg, classes: int, how: Adaptation) -> None:
 def trained_parameters(model: EfficientViTSeg, how: Adaptation) -> list[str]:
     """Names of the parameters that a method trains, in the model's order."""
     prefixes = [*_head_prefixes(model, how), *_top_blocks(model, how)]
-    norms = _scales_and_shifts(model) if how.method in ("adapter", "lora", "norm") else set()
+    norms = _scales_and_shifts(model) if how.method in (*WITH_BOTTLENECK, "norm") else set()
     names = [name for name, _ in model.named_parameters()]
     if how.method == "full":
         return names

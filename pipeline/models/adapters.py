@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pipeline.models.efficientvit import AttentionBlock, EfficientViTSeg
+from pipeline.models.layers import Residual
 
 
 class Adapter(nn.Module):
@@ -57,12 +58,17 @@ class LowRankConv(nn.Conv2d):
         return F.conv2d(x, self.weight + (self.high @ self.low)[:, :, None, None], self.bias)
 
 
-def insert_adapters(model: EfficientViTSeg, bottleneck: int) -> None:
-    """An adapter on the output of every attention and every feed-forward part, before its skip is added."""
-    for block in attention_blocks(model):
-        for branch in (block.context_module, block.local_module):
-            *_, last = (module for module in branch.main.modules() if isinstance(module, nn.Conv2d))
-            branch.adapter = Adapter(last.out_channels, bottleneck)
+def insert_adapters(model: EfficientViTSeg, bottleneck: int, local: bool = False) -> None:
+    """An adapter on the output of every attention and every feed-forward part, before its skip is added.
+
+    Args:
+        local: on that of every other block of the backbone, too.
+    """
+    attending = [part for block in attention_blocks(model) for part in block.modules()]
+    within = model.backbone.modules() if local else attending
+    for branch in [module for module in within if isinstance(module, Residual)]:
+        *_, last = (module for module in branch.main.modules() if isinstance(module, nn.Conv2d))
+        branch.adapter = Adapter(last.out_channels, bottleneck)
 
 
 def insert_low_rank(model: EfficientViTSeg, rank: int) -> None:

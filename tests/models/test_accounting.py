@@ -17,7 +17,13 @@ from pipeline.models.efficientvit import create_model
 
 @pytest.mark.parametrize(
     ("method", "r", "each"),
-    [("adapter", 2, {64: (256, 66), 128: (512, 130)}), ("lora", 4, None), ("norm", 8, {}), ("full", 8, {})],
+    [
+        ("adapter", 2, {64: (256, 66), 128: (512, 130)}),
+        ("lora", 4, None),
+        ("adapter-all", 2, None),
+        ("norm", 8, {}),
+        ("full", 8, {}),
+    ],
 )
 def test_parts_add_up_to_what_the_model_holds(method: str, r: int, each: dict | None) -> None:
     model, how = create_model("b0", 5), Adaptation(method, r)

@@ -60,6 +60,15 @@ def test_counts_by_kind_are_those_of_the_formula() -> None:
     assert counts["blocks"] == counts["low rank"] == 0 < counts["norms"]
 
 
+def test_adapters_behind_every_block_of_the_backbone() -> None:
+    model, how = base(), Adaptation("adapter-all", 4)
+    adapt(model, 11, how)
+    # beside those of the attention blocks: the stem's block, two blocks in both local stages, two that halve
+    widths = {8: 1, 16: 2, 32: 2, 64: 4 + 1, 128: 4 + 1}
+    counts = count_parameters(model, how)
+    assert counts["adapters"] == sum(count * adapter_parameters(d, 4) for d, count in widths.items())
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("variant", ["b0", "l1"])
 def test_features_are_the_bases_at_the_start(method: str, variant: str) -> None:

@@ -62,15 +62,16 @@ def test_with_relu_every_block_is_linked(rule_weights) -> None:
 
 
 @torch.no_grad()
-def test_the_function_stays_with_adapters(rule_weights) -> None:
+@pytest.mark.parametrize(("local", "count"), [(False, 8), (True, 15)])
+def test_the_function_stays_with_adapters(rule_weights, local: bool, count: int) -> None:
     model = create_model("b0", 5)
-    insert_adapters(model, 4)
+    insert_adapters(model, 4, local)
     twin = copy.deepcopy(rule_weights(model))
     equalise(twin)
     wanted = model(X)
     assert (twin(X) - wanted).abs().max() <= 1e-5 * wanted.abs().max()
     adapters = sum(isinstance(module, Adapter) for module in model.modules())
-    assert Counter(link.kind for link in links(twin))["activation"] == adapters == 8
+    assert Counter(link.kind for link in links(twin))["activation"] == adapters == count
 
 
 def test_every_link_is_found() -> None:
