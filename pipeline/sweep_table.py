@@ -25,7 +25,7 @@ def head(record: Record) -> list[str]:
 
 def rows(record: Record) -> list[list[str]]:
     """A line of cells for every method, in the record's order."""
-    return [[_name(row), *_outcome(record, row), *_cost(record, row)] for row in record["rows"]]
+    return [[_name(record, row), *_outcome(record, row), *_cost(record, row)] for row in record["rows"]]
 
 
 def foreground(record: Record) -> list[str]:
@@ -55,8 +55,12 @@ def spread(values: list[float | None], digits: int = 3) -> str:
 _COST = ("trained", "share", "head", "stored kB", f"base + {DOMAINS}", "train s", "ms")
 
 
-def _name(row: Record) -> str:
-    return row["method"] + (f" r={row['bottleneck']}" if row["bottleneck"] else "")
+def _name(record: Record, row: Record) -> str:
+    """Method and r; the learning rate where only that tells rows apart."""
+    same = [row["method"], row["bottleneck"]]
+    alike = [other for other in record["rows"] if [other["method"], other["bottleneck"]] == same]
+    rate = f" lr={row['lr']:g}" if len(alike) > 1 else ""
+    return row["method"] + (f" r={row['bottleneck']}" if row["bottleneck"] else "") + rate
 
 
 def _outcome_head(record: Record) -> list[str]:
@@ -107,7 +111,7 @@ def _table(
     for column in columns:
         table.add_column(column, justify="right", overflow="fold")
     for row in record["rows"]:
-        table.add_row(_name(row), *cells(record, row))
+        table.add_row(_name(record, row), *cells(record, row))
     return table
 
 
@@ -134,7 +138,9 @@ def draw(record: Record, path: Path) -> None:
         bars = [[mean - min(values)], [max(values) - mean]]
         axes.errorbar([share], [mean], yerr=bars, fmt="o", color=f"C{kind}", capsize=3)
         aside = _BESIDE.get(row["method"], {"xytext": (6, 5)})
-        axes.annotate(_name(row), (share, mean), textcoords="offset points", color=f"C{kind}", **aside)
+        axes.annotate(
+            _name(record, row), (share, mean), textcoords="offset points", color=f"C{kind}", **aside
+        )
     images, seeds = next(iter(record["data"]["images"].values())), len(record["rows"][0]["seeds"])
     title = f"{record['data']['name']}: {images} images to train on, {seeds} seed{'s' if seeds > 1 else ''}"
     axes.set(xscale="log", xlim=(0.7 * LEAST_SHOWN, 300), title=title, ylabel="mIoU on val")

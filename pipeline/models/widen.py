@@ -15,6 +15,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from pipeline.models.adapters import Adapter
 from pipeline.models.efficientvit import BackboneB
 from pipeline.models.labelmap import LabelMapper
 from pipeline.models.layers import ConvLayer
@@ -35,6 +36,8 @@ def with_wide_stem(net: LabelMapper, multiple: int) -> LabelMapper:
     for block in blocks:
         _pad(block.main.depth_conv, width_out=width)
         _pad(block.main.point_conv, width_out=width, width_in=width)
+        if isinstance(block.adapter, Adapter):
+            _pad_adapter(block.adapter, width)
     _pad(backbone.stages[0].op_list[0].main.inverted_conv, width_in=width)
     return net
 
@@ -58,6 +61,15 @@ def _pad(layer: ConvLayer, width_out: int | None = None, width_in: int | None = 
         norm.running_mean = _extended(norm.running_mean, 0, width_out).data
         norm.running_var = _extended(norm.running_var, 0, width_out, fill=1.0).data
         norm.num_features = width_out
+
+
+def _pad_adapter(adapter: Adapter, width: int) -> None:
+    """The added channels are read with weight 0, and nothing is added to them."""
+    down, up = adapter.down, adapter.up
+    down.weight, down.in_channels = _extended(down.weight, 1, width), width
+    assert up.bias is not None, "adapters have biases"
+    up.weight, up.bias = _extended(up.weight, 0, width), _extended(up.bias, 0, width)
+    up.out_channels = width
 
 
 def _extended(values: Tensor, axis: int, width: int, fill: float = 0.0) -> nn.Parameter:

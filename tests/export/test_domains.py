@@ -22,7 +22,7 @@ from pipeline.models.checkpoints import CheckpointMeta, load_checkpoint, save_ch
 from pipeline.models.efficientvit import create_model
 from pipeline.models.labelmap import LabelMapper
 
-METHODS = ("adapter", "lora")
+METHODS = ("adapter", "adapter-all", "lora")
 BUILD = ("build", "--target", "onnxruntime", "--checkpoint", "street")
 
 
@@ -56,7 +56,7 @@ def export(home: Path, *words: str) -> int:
 @pytest.fixture(scope="module")
 def domains(built) -> dict[str, str]:
     """NAME=RUN of a domain by each method; the last has a size of its own."""
-    sizes = {"adapter": (75, 93), "lora": (64, 64)}
+    sizes = {"adapter": (75, 93), "adapter-all": (75, 93), "lora": (64, 64)}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(built.home)
         return {m: make_domain(built.home, built, m, Adaptation(m, 4), sizes[m]) for m in METHODS}

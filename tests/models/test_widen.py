@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pipeline.models.adapters import Adapter, insert_adapters
 from pipeline.models.efficientvit import create_model
 from pipeline.models.labelmap import LabelMapper
 from pipeline.models.widen import with_wide_stem
@@ -12,10 +13,16 @@ from pipeline.models.widen import with_wide_stem
 SIZE = (45, 70)
 
 
-def mapper(variant: str) -> LabelMapper:
-    """A logits mapper whose BatchNorm statistics are not the initial ones."""
+def mapper(variant: str, adapters: int = 0) -> LabelMapper:
+    """A logits mapper whose BatchNorm statistics and adapters are not the initial ones."""
     torch.manual_seed(3)
     model = create_model(variant, 5)
+    if adapters:
+        insert_adapters(model, adapters, local=True)
+        for module in model.modules():
+            if isinstance(module, Adapter):
+                torch.nn.init.normal_(module.up.weight, std=0.2)
+                torch.nn.init.normal_(module.up.bias, std=0.2)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.3)
@@ -23,9 +30,10 @@ def mapper(variant: str) -> LabelMapper:
     return LabelMapper(model, SIZE, (0.4, 0.4, 0.4), (0.2, 0.2, 0.2), "float", "logits")
 
 
+@pytest.mark.parametrize("adapters", [0, 4])
 @pytest.mark.parametrize(("variant", "width"), [("b0", 16), ("b1", 16), ("b2", 32), ("l1", 32)])
-def test_the_function_is_the_same(variant: str, width: int) -> None:
-    net = mapper(variant)
+def test_the_function_is_the_same(variant: str, width: int, adapters: int) -> None:
+    net = mapper(variant, adapters)
     before = {name: value.clone() for name, value in net.state_dict().items()}
     wide = with_wide_stem(net, 16)
     x = torch.randn(2, 3, *SIZE)
@@ -37,8 +45,9 @@ def test_the_function_is_the_same(variant: str, width: int) -> None:
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
 
 
-def test_added_channels_are_zero_behind_every_layer() -> None:
-    wide = with_wide_stem(mapper("b0"), 16)
+@pytest.mark.parametrize("adapters", [0, 4])
+def test_added_channels_are_zero_behind_every_layer(adapters: int) -> None:
+    wide = with_wide_stem(mapper("b0", adapters), 16)
     stem = wide.model.backbone.input_stem
     x = torch.randn(1, 3, *SIZE)
     for op in stem.op_list:

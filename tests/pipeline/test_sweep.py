@@ -71,6 +71,9 @@ def test_the_table_says_what_a_domain_costs() -> None:
     assert shown["mIoU"] == "0.600 ±0.141" and shown["Dice lung"] == "0.600"
     assert shown["trained"] == "50" and shown["share"] == "5.0%", "the head is counted apart"
     assert shown["base + 3"] == "1.30x"
+    twice = record()
+    twice["rows"] = [{**twice["rows"][0], "lr": lr} for lr in (0.02, 0.002)]
+    assert [cells[0] for cells in sweep_table.rows(twice)] == ["adapter r=4 lr=0.02", "adapter r=4 lr=0.002"]
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
