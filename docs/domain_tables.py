@@ -21,16 +21,17 @@ from pipeline.models.adaptation import WITH_BOTTLENECK  # noqa: E402
 
 def sweeps(root: Path = ROOT) -> str:
     """One table a domain, and its picture if there is one."""
-    records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/sweep_*.json"))]
-    return "\n\n".join(map(_sweep, records)) if records else "No sweep stored yet."
+    paths = sorted(root.glob("reports/sweep_*.json"))
+    return "\n\n".join(map(_sweep, paths)) if paths else "No sweep stored yet."
 
 
-def _sweep(record: Record) -> str:
+def _sweep(path: Path) -> str:
+    record = json.loads(path.read_text())
     data, base, head = record["data"], record["base"], sweep_table.head(record)
     images = ", ".join(f"{count} {split}" for split, count in data["images"].items())
-    picture = f"images/sweep_{record['domain']}.png"
+    picture = f"images/{path.stem}.png"
     drawn = [f"![mIoU over trained parameters, {data['name']}]({picture})", ""]
-    machine = f"{record['machine']['cpu_model']}, {record['threads'] or 'all'} threads"
+    machine = f"{record['machine']['cpu_model']}, {record['threads'] or 'all'} thread(s)"
     trained = f"{record['steps']} steps of {record['batch']} from {base['name']}"
     how = f"statistics: {record['bn_stats']}, head: {record['head']}"
     latency = f"The base at {by(record['size'])}: {base['latency_ms']:.1f} ms"

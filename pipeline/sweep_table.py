@@ -117,7 +117,9 @@ def _table(
 
 _BESIDE: dict[str, Any] = {  # where a name stands, so that neighbours do not cover each other
     "adapter": {"xytext": (-7, 5), "ha": "right"},
+    "adapter again": {"xytext": (-7, -13), "ha": "right"},
     "lora": {"xytext": (7, -12)},
+    "norm": {"xytext": (7, -13)},
     "scratch": {"xytext": (-7, -12), "ha": "right"},
 }
 
@@ -131,13 +133,16 @@ def draw(record: Record, path: Path) -> None:
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     kinds = list(dict.fromkeys(row["method"].split("-")[0] for row in record["rows"]))
+    named: set[str] = set()
     for row in record["rows"]:
         values = [seed["miou"] or 0.0 for seed in row["seeds"]]
         mean, kind = statistics.fmean(values), kinds.index(row["method"].split("-")[0])
         share = max(100 * trained_share(row), LEAST_SHOWN)
         bars = [[mean - min(values)], [max(values) - mean]]
         axes.errorbar([share], [mean], yerr=bars, fmt="o", color=f"C{kind}", capsize=3)
-        aside = _BESIDE.get(row["method"], {"xytext": (6, 5)})
+        again = f"{row['method']} again" if row["method"] in named else row["method"]
+        aside = _BESIDE.get(again, {"xytext": (6, 5)})
+        named.add(row["method"])
         axes.annotate(
             _name(record, row), (share, mean), textcoords="offset points", color=f"C{kind}", **aside
         )
