@@ -41,6 +41,7 @@ RULES = GraphRules(
 )
 CLASS_AXIS = "first"  # over the last axis its TopK took 0.4 of a B0's time
 MODEL_FILE, WEIGHTS_FILE = "model.xml", "model.bin"
+BIAS_APART = "/WithoutBiases"  # what the converter adds to the name of a convolution whose bias it splits off
 QUANTISED = ("Convolution", "GroupConvolution")
 
 
@@ -62,7 +63,7 @@ def from_onnx(graph: Path, context: BuildContext) -> dict[str, Path]:
 
     model = openvino.convert_model(graph)
     if context.precision == "int8":
-        model = _quantise(model, context, _left_in_float(graph, context))
+        model = _quantise(model, context, _left_in_float(model, graph, context))
     return _save(model, context.folder, half=context.precision == "fp16")
 
 
@@ -91,8 +92,8 @@ def _shape(op: Any) -> list[int]:
     return [side.get_length() if side.is_static else 0 for side in shape] if shape.rank.is_static else []
 
 
-def _left_in_float(graph: Path, context: BuildContext) -> list[str]:
-    """Names of the convolutions that the plan, if there is one, does not put in int8."""
+def _left_in_float(model: Any, graph: Path, context: BuildContext) -> list[str]:
+    """OpenVINO's names of the convolutions that the plan, if there is one, does not put in int8."""
     import onnx
 
     from export.layers import convolutions
@@ -100,7 +101,11 @@ def _left_in_float(graph: Path, context: BuildContext) -> list[str]:
     if context.plan is None:
         return []
     nodes = convolutions(onnx.load(graph))
-    return [node.name for layer, node in nodes.items() if not context.plan.in_int8(layer)]
+    left = {node.name for layer, node in nodes.items() if not context.plan.in_int8(layer)}
+    names = [op.get_friendly_name() for op in model.get_ops() if op.get_type_name() in QUANTISED]
+    found = [name for name in names if name.removesuffix(BIAS_APART) in left]
+    assert len(found) == len(left), "every convolution has its node's name"
+    return found
 
 
 def _quantise(model: Any, context: BuildContext, left: list[str]) -> Any:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from deploy import runtimes
 from deploy.bundle import Bundle
 from deploy.errors import InputError
 from deploy.manifest import Preprocess, TensorSpec
 from deploy.preprocess import prepare_input, read_image
+from export.precision_plan import PrecisionPlan
 from export.source import read_source
 from export.targets import BuildContext
 from export.targets import openvino as target
@@ -52,6 +54,24 @@ def test_every_convolution_is_int8(int8) -> None:
     convolutions = [op for op in int8.get_ops() if op.get_type_name() in target.QUANTISED]
     quantised = [op for op in convolutions if op.input_value(0).get_node().get_type_name() == "FakeQuantize"]
     assert len(convolutions) == 57 and len(quantised) == len(convolutions)
+
+
+def test_a_plans_blocks_alone_are_in_int8(built, tmp_path: Path) -> None:
+    """With and without a bias: OpenVINO renames a convolution that has one."""
+    import openvino
+
+    block = "backbone.stages.2.op_list.1.context_module"
+    plan = PrecisionPlan("openvino", "", "", (75, 93), "min-max", "fp32", {block: "int8"}, 0.5).sealed()
+    net = LabelMapper(built.model, (75, 93), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    frames = [np.random.default_rng(i).integers(0, 256, (1, 75, 93, 3), np.uint8) for i in range(4)]
+    files = target.build(net, BuildContext("int8", tmp_path, calibration=frames, plan=plan))
+    ops = openvino.Core().read_model(files[target.MODEL_FILE]).get_ops()
+    every = [op for op in ops if op.get_type_name() in target.QUANTISED]
+    rounded = [op for op in every if op.input_value(1).get_node().get_type_name() == "Multiply"]
+    part = [
+        m for name, m in built.model.named_modules() if name.startswith(block) and isinstance(m, nn.Conv2d)
+    ]
+    assert len(every) == 57 and len(rounded) == len(part) == 4
 
 
 def test_a_manifest_of_another_network_is_refused(built, make_openvino: Bundle) -> None:
