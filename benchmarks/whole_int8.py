@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,7 +33,6 @@ class Whole:
 
     def __init__(self, target: ModuleType, build: Build) -> None:
         self._target, self.build = target, build
-        self.SUPPORT = replace(target.SUPPORT, ranges=False)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
@@ -42,13 +40,6 @@ class Whole:
     def count_ops(self, files: Mapping[str, Path]) -> Counter[str]:
         """Nothing to complain about."""
         return Counter()
-
-
-def whole(target: str) -> Target | None:
-    """The target's rival, or None where its converter has no such form."""
-    found = {"onnxruntime": _onnxruntime, "openvino": _openvino, "executorch": _executorch}.get(target)
-    module = {"onnxruntime": onnxruntime, "openvino": openvino, "executorch": executorch}.get(target)
-    return Whole(module, found) if found and module else None  # type: ignore[return-value]
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -69,7 +60,9 @@ class _Reader(CalibrationDataReader):  # type: ignore[misc]
 def _onnxruntime(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
     graph = to_onnx(net, context.folder / "graph.onnx", context.shape)
     prepared, out = context.folder / "prepared.onnx", context.folder / onnxruntime.MODEL_FILE
-    quant_pre_process(graph, prepared)
+    quant_pre_process(
+        graph, prepared, skip_symbolic_shape=True
+    )  # it trips over this graph; ONNX's own serves
     quantize_static(prepared, out, _Reader(context.calibration, "image"))
     return {onnxruntime.MODEL_FILE: out}
 
@@ -93,5 +86,35 @@ def _executorch(net: LabelMapper, context: BuildContext) -> dict[str, Path]:
     )
 
     config = get_symmetric_quantization_config(is_per_channel=True)
-    with patch.object(executorch, "quantizer", lambda *_: XNNPACKQuantizer().set_global(config)):
+
+    class OfFloats(XNNPACKQuantizer):  # type: ignore[misc]
+        """Its observers do not take a frame's or a label map's bytes."""
+
+        def annotate(self, model: Any) -> Any:
+            model = super().annotate(model)
+            for node in model.graph.nodes:
+                if not _of_floats(node):
+                    node.meta.pop("quantization_annotation", None)
+            return model
+
+    with patch.object(executorch, "quantizer", lambda *_: OfFloats().set_global(config)):
         return executorch.build(net, context)
+
+
+def _of_floats(node: Any) -> bool:
+    """Whether a node of an fx graph reads and gives floats only."""
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    return all(value.is_floating_point() for value in values if hasattr(value, "is_floating_point"))
+
+
+_RIVALS = {
+    "onnxruntime": (onnxruntime, _onnxruntime),
+    "openvino": (openvino, _openvino),
+    "executorch": (executorch, _executorch),
+}
+
+
+def whole(target: str) -> Target | None:
+    """The target's rival, or None where its converter has no such form."""
+    rival = _RIVALS.get(target)
+    return Whole(*rival) if rival else None  # type: ignore[return-value]
