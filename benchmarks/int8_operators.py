@@ -71,21 +71,15 @@ def profiled(bundle: Bundle, folder: Path, rounds: list[Figures]) -> dict[str, A
 
 def pair(paths: list[Path], effort: Effort) -> dict[str, Any]:
     """Both bundles in turns."""
-    bundles = [load_bundle(path) for path in paths]
+    bundles = dict(zip(("float", "int8"), map(load_bundle, paths), strict=True))
     with TemporaryDirectory(prefix="edgeseg-") as scratch:
-        folders = [Path(scratch, side) for side in ("float", "int8")]
-        for folder in folders:
+        folders = {side: Path(scratch, side) for side in bundles}
+        for folder in folders.values():
             folder.mkdir()
-        commands = {
-            folder.name: command(bundle, folder, effort)
-            for bundle, folder in zip(bundles, folders, strict=True)
-        }
+        commands = {side: command(bundle, folders[side], effort) for side, bundle in bundles.items()}
         taken = alternate(commands, effort.rounds)
-        sides = {
-            folder.name: profiled(bundle, folder, taken[folder.name])
-            for bundle, folder in zip(bundles, folders, strict=True)
-        }
-    return {"target": bundles[0].manifest.target.runtime, **sides}
+        sides = {side: profiled(bundle, folders[side], taken[side]) for side, bundle in bundles.items()}
+    return {"target": bundles["float"].manifest.target.runtime, **sides}
 
 
 def main() -> int:

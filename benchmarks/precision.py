@@ -21,16 +21,13 @@ from benchmarks import record
 from benchmarks.whole_int8 import whole
 from calibration import latency
 from calibration.options import add_images
-from calibration.trials import Trials, open_trials
-from deploy.bundle import write_bundle
+from calibration.trials import Trials, miou_of, open_trials
 from deploy.errors import GateError, InputError, run_cli
-from deploy.labels import hu_scale, list_pairs, read_dataset
 from deploy.options import Parser, count
 from deploy.runtimes import default_threads
 from deploy.schema import read_json
-from export.assemble import attempt
 from export.order import Order
-from export.pictures import Pictures
+from export.pictures import from_data
 
 ROUNDS, FRAMES = 5, 40
 Row = dict[str, Any]
@@ -38,27 +35,21 @@ Row = dict[str, Any]
 
 def contestants(trials: Trials, found: Mapping[str, Any]) -> dict[str, Order | None]:
     """Name -> what to build, None where the converter has no such form; fp32 first."""
-    order = trials.order
-    int8 = replace(order, precision="int8", calibration=trials.images)
-    rival = whole(order.target.NAME)
+    int8, rival = trials.planned(None), whole(trials.order.target.NAME)
     rows = {row["name"]: row for row in found["rows"]}
     within = [row for row in rows.values() if row["drop"] <= found["budget"]]
     most = max(within, key=lambda row: (row["int8_share"], -row["drop"]))
+
+    def searched(row: Mapping[str, Any]) -> Order:
+        return trials.planned(trials.plan(row["method"], row["blocks"], helps=tuple(row["helps"])))
+
     return {
-        order.precision: order,
+        trials.order.precision: trials.order,
         "everything int8, the converter's defaults": rival and replace(int8, target=rival),
-        "convolutions only": replace(int8, table=trials.table if order.target.SUPPORT.ranges else None),
-        f"search, most int8: {most['name']}": _planned(trials, most),
-        f"search, chosen: {found['chosen']}": _planned(trials, rows[found["chosen"]]),
+        "convolutions only": int8,
+        f"search, most int8: {most['name']}": searched(most),
+        f"search, chosen: {found['chosen']}": searched(rows[found["chosen"]]),
     }
-
-
-def _planned(trials: Trials, row: Mapping[str, Any]) -> Order:
-    """The order of a row of the search."""
-    if not row["blocks"]:
-        return trials.order
-    plan = trials.plan(row["method"], row["blocks"], helps=tuple(row["helps"]))
-    return replace(trials.order, precision="int8", calibration=trials.images, plan=plan, table=trials.table)
 
 
 def measure(trials: Trials, found: Mapping[str, Any], effort: latency.Effort) -> list[Row]:
@@ -79,38 +70,26 @@ def measure(trials: Trials, found: Mapping[str, Any], effort: latency.Effort) ->
 def _built(trials: Trials, name: str, order: Order | None, out: Path, bundles: dict[str, Path]) -> Row:
     if order is None:
         return {"name": name, "not_run": "the converter quantises what it is told, and has no default"}
-    with TemporaryDirectory(prefix="edgeseg-") as scratch:
-        try:
-            built = attempt(order, out.name, Path(scratch), trials.answers)
-        except (GateError, InputError, RuntimeError, ValueError) as error:
-            return {"name": name, "not_run": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
-        bundle = write_bundle(out, built.manifest, built.files)
+    try:
+        drop, agreement, size = trials.build(order, out)
+    except (GateError, InputError, RuntimeError, ValueError) as error:
+        return {"name": name, "not_run": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
     bundles[name] = out
-    compared = built.comparison
-    assert compared.miou_difference is not None and built.manifest.accuracy, "the split has masks"
     return {
         "name": name,
         "int8_share": _share(trials, order),
-        "miou": built.manifest.accuracy.miou_here,
-        "drop": -100 * compared.miou_difference,
-        "agreement": compared.agreement,
-        "size_bytes": sum(entry.bytes for entry in bundle.manifest.files if entry.path != "golden.npz"),
+        "miou": miou_of(out),
+        "drop": drop,
+        "agreement": agreement,
+        "size_bytes": size,
     }
 
 
 def _share(trials: Trials, order: Order) -> float | None:
     """Of the convolutions' multiplications, in int8; None where the order does not say."""
-    if order.plan:
-        return sum(trials.blocks.get(block, 0.0) for block in order.plan.blocks)
-    return 0.0 if order.precision != "int8" else None
-
-
-def whole_split(data: Path, split: str, trials: Trials) -> Pictures:
-    """All labelled images of a split."""
-    info, rule = read_dataset(data), trials.order.source.preprocess
-    pairs = tuple(list_pairs(info, split))
-    source = f"all {len(pairs)} of {info.name} {split}"
-    return Pictures(source, info.name, info.licence, pairs, True, info.ignore_index, hu_scale(info, rule))
+    if order.precision == "int8" and order.plan is None:
+        return None
+    return trials.share(order.plan.blocks if order.plan else {})
 
 
 def main() -> int:
@@ -131,7 +110,8 @@ def main() -> int:
     for what, expected in mine.items():
         if found[what] != expected:
             raise InputError(f"{args.search}: {what}", found[what], expected, "search again")
-    pictures = whole_split(args.data, args.split, trials)
+    source = trials.order.source
+    pictures = from_data(args.data, args.split, source.meta, source.preprocess, most=None)
     trials = replace(trials, order=replace(trials.order, pictures=pictures))
     rows = measure(trials, found, latency.Effort(args.rounds, FRAMES, args.threads))
     told = {key: found[key] for key in ("model", "target", "size", "budget", "chosen")}

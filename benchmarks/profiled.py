@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,11 +20,11 @@ from benchmarks.child import TIMED_CALLS, WARM_UP_CALLS, WARM_UP_SHARE, open_gra
 
 WHOLE = "model_run"
 _KERNEL = "_kernel_time"
+Profile = tuple[dict[str, float], dict[str, Any]]
+Profiler = Callable[[Path, Path, int, float], Profile]  # model, source, threads, seconds
 
 
-def profile(
-    model: Path, source: Path, threads: int, seconds: float
-) -> tuple[dict[str, float], dict[str, Any]]:
+def profile(model: Path, source: Path, threads: int, seconds: float) -> Profile:
     """Milliseconds a call by node name (`model_run`: the whole call), and the nodes' description."""
     with TemporaryDirectory(prefix="edgeseg-") as folder:
         session, inputs = open_graph(model, threads, Path(folder, "profile")), dict(np.load(source))
@@ -32,7 +33,7 @@ def profile(
         return summed(json.loads(Path(session.end_profiling()).read_text()), warm)
 
 
-def summed(events: list[dict[str, Any]], warm: int) -> tuple[dict[str, float], dict[str, Any]]:
+def summed(events: list[dict[str, Any]], warm: int) -> Profile:
     """The profile's events without the first `warm` calls: name -> mean ms, name -> operator and shapes."""
     runs = sorted((event for event in events if event["name"] == WHOLE), key=lambda event: event["ts"])[warm:]
     kernels = [event for event in events if event["name"].endswith(_KERNEL) and event["ts"] >= runs[0]["ts"]]
@@ -50,8 +51,8 @@ def _shapes(event: dict[str, Any], key: str) -> list[list[int]]:
     return [shape for entry in event["args"].get(key, []) for shape in entry.values()]
 
 
-def main() -> None:
-    """Profile, print, describe."""
+def main(profiler: Profiler = profile) -> None:
+    """Profile, print, describe; for every runtime's profiler."""
     parser = argparse.ArgumentParser(description="one profiled process")
     parser.add_argument("model", type=Path)
     parser.add_argument("source", type=Path)
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, required=True, help="of timed calls")
     parser.add_argument("--nodes", type=Path, required=True, metavar="JSON", help="description of the nodes")
     args = parser.parse_args()
-    times, nodes = profile(args.model, args.source, args.threads, args.seconds)
+    times, nodes = profiler(args.model, args.source, args.threads, args.seconds)
     args.nodes.write_text(json.dumps(nodes))
     print(json.dumps(times))
 

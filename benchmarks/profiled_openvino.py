@@ -6,8 +6,6 @@ warm-up do not count. Refuses to know what the primitives compute.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import defaultdict
 from pathlib import Path
 from time import perf_counter_ns
@@ -16,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.child import TIMED_CALLS, WARM_UP_CALLS, WARM_UP_SHARE, repeat
-from benchmarks.profiled import WHOLE
+from benchmarks.profiled import WHOLE, Profile, main
 
 
-def profile(
-    model: Path, source: Path, threads: int, seconds: float
-) -> tuple[dict[str, float], dict[str, Any]]:
+def profile(model: Path, source: Path, threads: int, seconds: float) -> Profile:
     """Milliseconds a call by primitive (`model_run`: the whole call), and the primitives' description."""
     import openvino
 
@@ -53,21 +49,5 @@ def profile(
     return {**means, WHOLE: sum(whole) / len(whole)}, nodes
 
 
-def main() -> None:
-    """Profile, print, describe."""
-    parser = argparse.ArgumentParser(description="one profiled process")
-    parser.add_argument("model", type=Path)
-    parser.add_argument("source", type=Path)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True, help="of timed calls")
-    parser.add_argument(
-        "--nodes", type=Path, required=True, metavar="JSON", help="description of the primitives"
-    )
-    args = parser.parse_args()
-    times, nodes = profile(args.model, args.source, args.threads, args.seconds)
-    args.nodes.write_text(json.dumps(nodes))
-    print(json.dumps(times))
-
-
 if __name__ == "__main__":
-    main()
+    main(profile)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -92,29 +92,32 @@ class Trials:
         plan = self.plan(method, chosen, helps=helps)
         if plan.key in self.done and self._bundle(plan.key).is_dir():
             return replace(self.done[plan.key], name=name)
-        order = self._planned(plan) if chosen else self.order
-        with TemporaryDirectory(prefix="edgeseg-") as scratch:
-            built = attempt(order, plan.key[:16], Path(scratch), self.answers)
-            bundle = write_bundle(self._bundle(plan.key), built.manifest, built.files)
-        difference = built.comparison.miou_difference
-        assert difference is not None, "held-out images have masks"
-        self.done[plan.key] = Row(
-            name,
-            method,
-            chosen,
-            sum(self.blocks.get(block, 0.0) for block, precision in chosen.items() if precision == "int8"),
-            -100 * difference,
-            built.comparison.agreement,
-            sum(entry.bytes for entry in bundle.manifest.files if entry.path != "golden.npz"),
-            helps=helps,
-        )
+        figures = self.build(self.planned(plan), self._bundle(plan.key))
+        self.done[plan.key] = Row(name, method, chosen, self.share(chosen), *figures, helps=helps)
         self._keep()
         return self.done[plan.key]
 
+    def build(self, order: Order, out: Path) -> tuple[float, float, int]:
+        """Write the order's bundle to `out`: points of mIoU lost, agreement, bytes without the golden.
+
+        Raises:
+            GateError, InputError: as `export.assemble.attempt`.
+        """
+        with TemporaryDirectory(prefix="edgeseg-") as scratch:
+            built = attempt(order, out.name, Path(scratch), self.answers)
+            bundle = write_bundle(out, built.manifest, built.files)
+        difference = built.comparison.miou_difference
+        assert difference is not None, "the images have masks"
+        size = sum(entry.bytes for entry in bundle.manifest.files if entry.path != "golden.npz")
+        return -100 * difference, built.comparison.agreement, size
+
+    def share(self, chosen: Mapping[str, str]) -> float:
+        """Of all convolutions' multiplications, those in int8."""
+        return sum(self.blocks.get(block, 0.0) for block, precision in chosen.items() if precision == "int8")
+
     def miou(self, row: Row) -> float | None:
         """On the held-out images, 0..1."""
-        accuracy = load_bundle(self._bundle(self._key(row))).manifest.accuracy
-        return accuracy.miou_here if accuracy else None
+        return miou_of(self._bundle(self._key(row)))
 
     def with_latency(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with latency against the first; unchanged where the artifact does not run here."""
@@ -143,7 +146,10 @@ class Trials:
             "threads": self.effort.threads if self.effort else None,
         }
 
-    def _planned(self, plan: PrecisionPlan) -> Order:
+    def planned(self, plan: PrecisionPlan | None) -> Order:
+        """The order of a plan, or of the target's own int8; a plan without a block in int8 is none."""
+        if plan and not plan.blocks:
+            return self.order
         return replace(self.order, precision="int8", calibration=self.images, plan=plan, table=self.table)
 
     def _key(self, row: Row) -> str:
@@ -154,6 +160,12 @@ class Trials:
 
     def _keep(self) -> None:
         write_json(self.folder / "trials.json", {key: asdict(row) for key, row in self.done.items()})
+
+
+def miou_of(bundle: Path) -> float | None:
+    """On the images that the bundle was compared on, 0..1; None without masks."""
+    accuracy = load_bundle(bundle).manifest.accuracy
+    return accuracy.miou_here if accuracy else None
 
 
 def open_trials(checkpoint: str, args: argparse.Namespace, effort: latency.Effort | None = None) -> Trials:

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from cells import Record, by, line, stored  # beside this file
+from cells import Record, by, line, stored, table  # beside this file
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -40,9 +40,7 @@ def _sweep(path: Path) -> str:
             f"**{data['name']}** ({images}), {trained}, {how}:",
             "",
             *(drawn if (ROOT / "docs" / picture).is_file() else []),
-            line(*head),
-            "|---" * len(head) + "|",
-            *(line(*cells) for cells in sweep_table.rows(record)),
+            *table(head, sweep_table.rows(record)),
             "",
             f"{latency}. {machine}: `{record['command']}`",
         ]
@@ -78,13 +76,13 @@ def zoo(root: Path = ROOT) -> str:
     if not cards:
         return "No domain in zoo/ yet."
     head = ("domain", "method", "kB", "trained, head aside", "mIoU on val", "Dice")
-    return "\n".join([line(*head), "|---" * len(head) + "|", *map(_card, cards)])
+    return "\n".join(table(head, map(_card, cards)))
 
 
-def _card(card: Record) -> str:
+def _card(card: Record) -> tuple[str, ...]:
     how, metrics = card["model"]["adaptation"], card["metrics"]
     names = card["dataset"]["classes"][1:]
-    return line(
+    return (
         f"[{card['name']}](../zoo/{card['name']}/README.md)",
         f"{how['method']} r={how['bottleneck']}" if how["method"] in WITH_BOTTLENECK else how["method"],
         _kb(card["file"]["bytes"]),

@@ -7,11 +7,10 @@ Refuses to know how a figure was measured: the reports' own commands say that.
 
 from __future__ import annotations
 
-import json
 from itertools import zip_longest
 from pathlib import Path
 
-from cells import Record, by, line, stored  # beside this file
+from cells import Record, by, each, stored, table  # beside this file
 
 from pipeline.accuracy import points, shown
 
@@ -24,14 +23,12 @@ OPERATORS = 8  # shown of each, slowest first
 
 def searches(root: Path = ROOT) -> str:
     """One table a search: what was tried, the choice in bold; single blocks only by their worst."""
-    records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/search_*.json"))]
-    return "\n\n".join(map(_search, records)) if records else "No search stored yet."
+    return each(root / "reports", "search_*.json", _search, "No search stored yet.")
 
 
 def helps(root: Path = ROOT) -> str:
     """One table a target and model: what every help is worth."""
-    records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/helps_*.json"))]
-    return "\n\n".join(map(_helps, records)) if records else "Nothing stored yet."
+    return each(root / "reports", "helps_*.json", _helps, "Nothing stored yet.")
 
 
 def _helps(record: Record) -> str:
@@ -40,22 +37,21 @@ def _helps(record: Record) -> str:
         [
             f"**{record['target']}**, {by(record['size'])}{method}, judged on {record['judged_on']}:",
             "",
-            line(*HELPS_HEAD),
-            "|---" * len(HELPS_HEAD) + "|",
-            *(
-                line(
-                    row["checkpoint"],
-                    row["plan"],
-                    ", ".join(row["helps"]) or "none",
-                    f"{row['miou']:.4f}",
-                    points(row["drop"]),
-                    f"{row['agreement']:.4f}",
-                )
-                for row in record["rows"]
-            ),
+            *table(HELPS_HEAD, map(_help, record["rows"])),
             "",
             f"`{record['command']}`",
         ]
+    )
+
+
+def _help(row: Record) -> tuple[str, ...]:
+    return (
+        row["checkpoint"],
+        row["plan"],
+        ", ".join(row["helps"]) or "none",
+        f"{row['miou']:.4f}",
+        points(row["drop"]),
+        f"{row['agreement']:.4f}",
     )
 
 
@@ -72,9 +68,7 @@ def _search(record: Record) -> str:
             f"**{what}**, judged on {record['judged_on']}:",
             "",
             *(drawn if (ROOT / "docs" / picture).is_file() else []),
-            line(*HEAD),
-            "|---" * len(HEAD) + "|",
-            *(line(*_cells(row, record["chosen"])) for row in rows),
+            *table(HEAD, [_cells(row, record["chosen"]) for row in rows]),
             "",
             f"{record['chosen']}: {record['why']}. {machine}: `{record['command']}`",
         ]
@@ -83,8 +77,7 @@ def _search(record: Record) -> str:
 
 def results(root: Path = ROOT) -> str:
     """One table a search: its plans beside the usual ones, on the split that is reported."""
-    records = [json.loads(path.read_text()) for path in sorted(root.glob("reports/precision_*.json"))]
-    return "\n\n".join(map(_result, records)) if records else "No result stored yet."
+    return each(root / "reports", "precision_*.json", _result, "No result stored yet.")
 
 
 def _result(record: Record) -> str:
@@ -93,9 +86,7 @@ def _result(record: Record) -> str:
         [
             f"**{what}**, compared on {record['compared_on']}:",
             "",
-            line(*VAL_HEAD),
-            "|---" * len(VAL_HEAD) + "|",
-            *(line(*_result_cells(row)) for row in record["rows"]),
+            *table(VAL_HEAD, map(_result_cells, record["rows"])),
             "",
             f"{record['machine']['cpu_model']}, {record['threads']} threads: `{record['command']}`",
         ]
@@ -128,9 +119,9 @@ def operators(root: Path = ROOT) -> str:
 
 def _operators(case: Record) -> str:
     sides = [case["float"], case["int8"]]
-    head = [f"{side['bundle']}: operator | ms" for side in sides]
+    head = [title for side in sides for title in (f"{side['bundle']}: operator", "ms")]
     rows = zip_longest(*map(_slowest, sides), fillvalue=("", ""))
-    return "\n".join([line(*head), "|---" * 4 + "|", *(line(*left, *right) for left, right in rows)])
+    return "\n".join(table(head, [(*left, *right) for left, right in rows]))
 
 
 def _slowest(side: Record) -> list[tuple[str, str]]:

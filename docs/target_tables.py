@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from cells import line  # beside this file
+from cells import each, line  # beside this file
 
 from pipeline.accuracy import points, shown
 
@@ -19,8 +18,7 @@ HEAD = (
 
 def matrix() -> str:
     """Every stored report, the model and what it was compared on above its table."""
-    reports = [json.loads(path.read_text()) for path in sorted(REPORTS.glob("targets_*.json"))]
-    return "\n\n".join(map(_table, reports)) if reports else "No report stored yet."
+    return each(REPORTS, "targets_*.json", _table, "No report stored yet.")
 
 
 def _table(report: dict[str, Any]) -> str:

@@ -120,8 +120,8 @@ def ask(order: Order, model: EfficientViTSeg | None = None) -> dict[str, parity.
 def _mapper(order: Order, model: EfficientViTSeg) -> LabelMapper:
     """The checkpoint's network (a copy of it) with the ends asked for."""
     rule, shape = order.source.preprocess, order.shape
-    axis = getattr(order.target, "CLASS_AXIS", "last")
-    net = LabelMapper(model, rule.size, rule.mean, rule.std, shape.input, shape.output, order.final, axis)
+    ends = (shape.input, shape.output, order.final, order.class_axis)
+    net = LabelMapper(model, rule.size, rule.mean, rule.std, *ends)
     if order.pack is None:  # no converter computes a kernel from its factors; a pack shares W with the base
         merge_low_rank(net.model)
     if _equalised(order):

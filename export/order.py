@@ -44,6 +44,11 @@ class Order:
         return f"{self.source.name} for {self.target.NAME} {self.precision}"
 
     @property
+    def class_axis(self) -> str:
+        """Of the label map's bands (`BandedLabels`), as the target prefers it."""
+        return getattr(self.target, "CLASS_AXIS", "last")
+
+    @property
     def budget(self) -> Budget:
         """What the target allows in this precision, or the plan."""
         allowed = self.target.BUDGET[self.precision]

@@ -55,21 +55,24 @@ class Pictures:
             yield prepare_input(self.read(pair), manifest.preprocess, manifest.inputs[0])
 
 
-def from_data(directory: Path, split: str, meta: CheckpointMeta, rule: Preprocess) -> Pictures:
+def from_data(
+    directory: Path, split: str, meta: CheckpointMeta, rule: Preprocess, most: int | None = FROM_DATA
+) -> Pictures:
     """At most 32 of a labelled folder's split, evenly spaced; masks count if its classes are the network's.
 
     Args:
-        rule: the network's, for the window of CT.
+        rule: the network's, for the window of CT. most: so many instead; None: all of the split.
 
     Raises:
         InputError: no such folder or split, or a file without its partner.
     """
     info = read_dataset(directory)
     pairs = list_pairs(info, split)
-    count = min(FROM_DATA, len(pairs))
+    count = len(pairs) if most is None else min(most, len(pairs))
     spaced = tuple(pairs[index * len(pairs) // count] for index in range(count))
     same = _same_classes(meta, info)
-    source = f"{count} of {info.name} {split}" + ("" if same else " (its classes are not the network's)")
+    share = f"all {count}" if most is None else count
+    source = f"{share} of {info.name} {split}" + ("" if same else " (its classes are not the network's)")
     return Pictures(source, info.name, info.licence, spaced, same, info.ignore_index, hu_scale(info, rule))
 
 

@@ -31,8 +31,8 @@ def stage_of(order: Order, domains: Mapping[str, Order] | None = None) -> Stage:
         "size": list(order.source.preprocess.size),
         "tools": tool_versions(order.target.TOOLS),
     }
-    if hasattr(order.target, "CLASS_AXIS"):
-        settings["class axis"] = order.target.CLASS_AXIS
+    if order.class_axis != "last":
+        settings["class axis"] = order.class_axis
     if order.labelled:
         settings["labelled"] = order.labelled
     inputs = {"checkpoint": order.source.sha256, "pictures": dataset_digest(order.pictures.pairs)}

@@ -64,9 +64,9 @@ def insert_adapters(model: EfficientViTSeg, bottleneck: int, local: bool = False
     Args:
         local: on that of every other block of the backbone, too.
     """
-    attending = [part for block in attention_blocks(model) for part in block.modules()]
-    within = model.backbone.modules() if local else attending
-    for branch in [module for module in within if isinstance(module, Residual)]:
+    within = [model.backbone] if local else attention_blocks(model)
+    parts = [part for block in within for part in block.modules() if isinstance(part, Residual)]
+    for branch in parts:
         *_, last = (module for module in branch.main.modules() if isinstance(module, nn.Conv2d))
         branch.adapter = Adapter(last.out_channels, bottleneck)
 

@@ -60,18 +60,25 @@ class BandedLabels(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """`[B, C, ceil(H/8), ceil(W/8)]` -> `[B, H, W]` of `dtype`."""
-        batch, classes, height, _ = logits.shape
-        last = self.class_axis == "last"
-        wide = self.columns @ logits.permute(0, 2, 3, 1) if last else logits @ self.columns
-        if last:
-            wide = wide.reshape(batch, height, self.size[1] * classes)
+        wide = self._widened(logits)
         bands = []
         for index, (top, end) in enumerate(self.spans):
             band = self.get_buffer(f"rows_{index}") @ wide[..., top:end, :]
-            if last:
-                band = band.reshape(batch, -1, self.size[1], classes)
-            bands.append(band.argmax(dim=-1 if last else 1).to(self.dtype))
+            bands.append(self._argmax(band, logits.shape[1]).to(self.dtype))
         return torch.cat(bands, dim=1)
+
+    def _widened(self, logits: Tensor) -> Tensor:
+        """All columns: `[B, h, W * C]`, or `[B, C, h, W]` with the classes first."""
+        if self.class_axis == "first":
+            return logits @ self.columns
+        batch, classes, height, _ = logits.shape
+        return (self.columns @ logits.permute(0, 2, 3, 1)).reshape(batch, height, self.size[1] * classes)
+
+    def _argmax(self, band: Tensor, classes: int) -> Tensor:
+        """`[B, rows, W]` of a band that came of `_widened`."""
+        if self.class_axis == "first":
+            return band.argmax(dim=1)
+        return band.reshape(band.shape[0], -1, self.size[1], classes).argmax(dim=-1)
 
 
 class LabelMapper(nn.Module):

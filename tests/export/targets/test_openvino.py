@@ -29,16 +29,20 @@ from tests.export.naive import naive_attention
 pytestmark = pytest.mark.skipif(target.requires() is not None, reason=str(target.requires()))
 
 
-@pytest.fixture(scope="module")
-def int8(built, tmp_path_factory: pytest.TempPathFactory):
+def built_int8(built, folder: Path, plan: PrecisionPlan | None = None):
     """The untrained network in int8, ranges from noise."""
     import openvino
 
     rng = np.random.default_rng(0)
     frames = [rng.integers(0, 256, (1, 75, 93, 3), np.uint8) for _ in range(4)]
     net = LabelMapper(built.model, (75, 93), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    context = BuildContext("int8", tmp_path_factory.mktemp("int8"), calibration=frames)
+    context = BuildContext("int8", folder, calibration=frames, plan=plan)
     return openvino.Core().read_model(target.build(net, context)[target.MODEL_FILE])
+
+
+@pytest.fixture(scope="module")
+def int8(built, tmp_path_factory: pytest.TempPathFactory):
+    return built_int8(built, tmp_path_factory.mktemp("int8"))
 
 
 def test_int8_is_around_convolutions_only(int8) -> None:
@@ -58,14 +62,9 @@ def test_every_convolution_is_int8(int8) -> None:
 
 def test_a_plans_blocks_alone_are_in_int8(built, tmp_path: Path) -> None:
     """With and without a bias: OpenVINO renames a convolution that has one."""
-    import openvino
-
     block = "backbone.stages.2.op_list.1.context_module"
     plan = PrecisionPlan("openvino", "", "", (75, 93), "min-max", "fp32", {block: "int8"}, 0.5).sealed()
-    net = LabelMapper(built.model, (75, 93), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    frames = [np.random.default_rng(i).integers(0, 256, (1, 75, 93, 3), np.uint8) for i in range(4)]
-    files = target.build(net, BuildContext("int8", tmp_path, calibration=frames, plan=plan))
-    ops = openvino.Core().read_model(files[target.MODEL_FILE]).get_ops()
+    ops = built_int8(built, tmp_path, plan).get_ops()
     every = [op for op in ops if op.get_type_name() in target.QUANTISED]
     rounded = [op for op in every if op.input_value(1).get_node().get_type_name() == "Multiply"]
     part = [
