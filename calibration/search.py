@@ -80,10 +80,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def tried(trials: Trials) -> list[Row]:
-    """Every plan that a search looks at, measured: fp32 first."""
+    """Every plan that a search looks at, measured: the baseline first."""
     from calibration import proposals
 
-    base = trials.row("fp32", None, {})
+    base = trials.row(trials.order.precision, None, {})
     if not trials.blocks:
         return [base]
     whole = proposals.everything(list(trials.blocks))
@@ -123,9 +123,9 @@ def _print(rows: list[Row], chosen: Row) -> None:
     from pipeline.accuracy import points
     from pipeline.display import plain_console
 
-    table = Table(box=SIMPLE)
+    table = Table(box=SIMPLE, caption="time: as a multiple of the first row's")
     table.add_column("plan", no_wrap=True)
-    for title in ("int8 MACs", "mIoU drop", "agreement", "MB", "time/fp32"):
+    for title in ("int8 MACs", "mIoU drop", "agreement", "MB", "time"):
         table.add_column(title, justify="right")
     for row in rows:
         time = "-" if row.ratio is None else f"{row.ratio[0]:.2f}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from calibration import latency
 from calibration.choice import Row, choose, pareto
 from calibration.proposals import SHARES, alone, but_first, everything, together
+from calibration.search_picture import spread
 
 FP32 = Row("fp32", None, {}, 0.0, 0.0, 1.0, 1000, (1.0, 1.0, 1.0))
 
@@ -35,6 +37,11 @@ def test_int8_that_is_not_faster_in_every_round_is_not_shipped(ratio: tuple[floa
     assert chosen is FP32 and why.startswith("int8 does not pay here: a takes")
 
 
+def test_a_steady_gain_counts_before_a_larger_one_that_a_round_denies() -> None:
+    rows = [FP32, _row("a", 0.0, (0.7, 0.6, 1.1)), _row("b", 0.0, (0.9, 0.85, 0.95))]
+    assert choose(rows, 0.5)[0].name == "b"
+
+
 def test_without_latencies_most_int8_counts() -> None:
     rows = [
         replace(FP32, ratio=None),
@@ -54,6 +61,13 @@ def test_the_front_holds_what_nothing_beats() -> None:
         _row("c", 2.0, (0.5, 0.5, 0.5)),
     ]
     assert [row.name for row in pareto(rows)] == ["c", "a", "fp32"]
+
+
+def test_labels_keep_their_order_and_a_distance() -> None:
+    placed = spread([0.9, 0.31, 0.3, 0.02, 0.01, 0.0], 0.05)
+    assert placed == sorted(placed, reverse=True) and placed[0] == 0.9 and placed[-1] >= 0
+    assert all(above - below >= 0.05 - 1e-9 for above, below in pairwise(placed))
+    assert spread([], 0.05) == []
 
 
 def test_proposals() -> None:
