@@ -2,8 +2,8 @@
 
 Pairs of bundles of one network under their runtime's own profiler, in processes that take turns: time by type
 of operator, in float and in int8. The convolutions' share in fp32 says what int8 could win at most, the
-conversions that appear beside them what it costs. For ONNX Runtime and OpenVINO, which have a profiler in
-their Python packages. Refuses to know how the bundles were made.
+conversions that appear beside them what it costs. For runtimes with a profiler in their Python packages.
+Refuses to know how the bundles were made.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ from deploy.preprocess import prepare_input
 from deploy.runtimes import default_threads
 
 ROUNDS, SECONDS = 5, 2.0
+PROFILERS = {  # runtime -> module here, its model's file
+    "onnxruntime": ("profiled", ".onnx"),
+    "openvino": ("profiled_openvino", ".xml"),
+    "executorch": ("profiled_executorch", ".pte"),
+}
 
 
 def command(bundle: Bundle, folder: Path, effort: Effort) -> list[str]:
@@ -36,15 +41,12 @@ def command(bundle: Bundle, folder: Path, effort: Effort) -> list[str]:
     frame = prepare_input(GoldenFrames(bundle).image(0), manifest.preprocess, manifest.inputs[0])
     source = folder / "input.npz"
     np.savez(source, **{manifest.inputs[0].name: frame})
-    if manifest.target.runtime == "onnxruntime":
-        words = ["benchmarks.profiled", str(bundle.model_file(".onnx"))]
-    elif manifest.target.runtime == "openvino":
-        words = ["benchmarks.profiled_openvino", str(bundle.model_file(".xml"))]
-    else:
-        raise InputError(
-            f"{bundle.root}: {manifest.target.runtime}",
-            expected="onnxruntime or openvino: others show no operators",
-        )
+    runtime = manifest.target.runtime
+    if runtime not in PROFILERS:
+        known = ", ".join(PROFILERS)
+        raise InputError(f"{bundle.root}: {runtime}", expected=f"{known}: others show no operators")
+    module, ending = PROFILERS[runtime]
+    words = [f"benchmarks.{module}", str(bundle.model_file(ending))]
     details = ["--nodes", str(folder / "nodes.json")]
     return [sys.executable, "-m", *words, str(source), *effort.words(), *details]
 

@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.int8_operators import by_type, main
 from benchmarks.profiled import WHOLE
-from benchmarks.profiled_openvino import profile
+from benchmarks.profiled_executorch import profile as profile_executorch
+from benchmarks.profiled_openvino import profile as profile_openvino
 from deploy.errors import run_cli
 
 V1 = Path(__file__).resolve().parents[1] / "data" / "bundle_v1"
@@ -51,6 +52,29 @@ def test_openvino_names_the_kernel(tmp_path: Path) -> None:
     frame.output(0).set_names({"image"})
     openvino.save_model(model, tmp_path / "m.xml", compress_to_fp16=False)
     np.savez(tmp_path / "x.npz", image=np.ones((1, 4, 32, 32), np.float32))
-    times, nodes = profile(tmp_path / "m.xml", tmp_path / "x.npz", 1, 0.02)
+    times, nodes = profile_openvino(tmp_path / "m.xml", tmp_path / "x.npz", 1, 0.02)
     assert times[WHOLE] > 0 and set(times) - {WHOLE} == set(nodes)
     assert any(node["op"].startswith("Convolution ") for node in nodes.values())
+
+
+def test_executorch_tells_xnnpacks_operators_from_portable_ones(tmp_path: Path) -> None:
+    exir = pytest.importorskip("executorch.exir")
+    xnnpack = pytest.importorskip("executorch.backends.xnnpack.partition.xnnpack_partitioner")
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(4, 8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.conv(x).argmax(1)
+
+    exported = torch.export.export(Net().eval(), (torch.ones(1, 4, 32, 32),))
+    program = exir.to_edge_transform_and_lower(exported, partitioner=[xnnpack.XnnpackPartitioner()])
+    (tmp_path / "m.pte").write_bytes(program.to_executorch().buffer)
+    np.savez(tmp_path / "x.npz", image=np.ones((1, 4, 32, 32), np.float32))
+    times, nodes = profile_executorch(tmp_path / "m.pte", tmp_path / "x.npz", 1, 0.02)
+    kinds = {node["op"] for node in nodes.values()}
+    assert "argmax.out" in kinds and any(kind.startswith("Convolution ") for kind in kinds)
+    assert set(times) - {WHOLE} == set(nodes) and 0 < sum(times[name] for name in nodes) < 1.5 * times[WHOLE]
