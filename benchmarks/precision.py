@@ -21,8 +21,8 @@ from benchmarks import record
 from benchmarks.whole_int8 import whole
 from calibration import latency
 from calibration.options import add_images
-from calibration.trials import Trials, miou_of, open_trials
-from deploy.errors import GateError, InputError, run_cli
+from calibration.trials import UNABLE, Trials, miou_of, open_trials, reason
+from deploy.errors import InputError, run_cli
 from deploy.options import Parser, count
 from deploy.runtimes import default_threads
 from deploy.schema import read_json
@@ -72,8 +72,8 @@ def _built(trials: Trials, name: str, order: Order | None, out: Path, bundles: d
         return {"name": name, "not_run": "the converter quantises what it is told, and has no default"}
     try:
         drop, agreement, size = trials.build(order, out)
-    except (GateError, InputError, RuntimeError, ValueError) as error:
-        return {"name": name, "not_run": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
+    except UNABLE as error:
+        return {"name": name, "not_run": reason(error)}
     bundles[name] = out
     return {
         "name": name,

@@ -21,6 +21,7 @@ from deploy.options import add_json, count, thread_count
 if TYPE_CHECKING:
     from calibration.choice import Row
     from calibration.trials import Trials
+    from export.precision_plan import Helps
 
 BUDGET = 0.5
 ROUNDS, FRAMES = 3, 40
@@ -61,48 +62,57 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.budget <= 100:
         raise InputError("--budget", got=args.budget, expected="points of mIoU, 0 to 100")
     trials = open_trials(args.checkpoint, args, Effort(args.rounds, args.frames, args.threads, args.device))
-    rows = tried(trials)
+    rows, unable = tried(trials)
     chosen, why = choose(rows, args.budget)
     out = args.out or trials.folder.parent / f"plan-{args.target}.json"
     save_plan(out, trials.plan(chosen.method, chosen.blocks, args.budget, chosen.helps))
     if args.picture:
         draw(rows, chosen, args.budget, args.picture)
     if args.json:
-        write_json(
-            args.json,
-            {**_record(args, trials), "chosen": chosen.name, "why": why, "rows": [asdict(r) for r in rows]},
-        )
+        found = {"chosen": chosen.name, "why": why, "rows": [asdict(row) for row in rows], "not_run": unable}
+        write_json(args.json, {**_record(args, trials), **found})
     if args.json != "-":
         _print(rows, chosen)
+        for name, why_not in unable.items():
+            print(f"{name}: not run: {why_not}")
         print(f"{chosen.name}: {why}")
         print(f"plan: {out} (python -m export build --target {args.target} --plan {out} ...)")
     return 0
 
 
-def tried(trials: Trials) -> list[Row]:
-    """Every plan that a search looks at, measured: the baseline first."""
+def tried(trials: Trials) -> tuple[list[Row], dict[str, str]]:
+    """Every plan that a search looks at, measured: the baseline first; and by name, why others were not."""
     from calibration import proposals
+    from calibration.trials import UNABLE, reason
+
+    unable: dict[str, str] = {}
+
+    def rows(name: str, method: str | None, blocks: proposals.Blocks, helps: Helps = ()) -> list[Row]:
+        """The plan's row, or none if the target cannot handle it."""
+        try:
+            return [trials.row(name, method, blocks, helps)]
+        except UNABLE as error:
+            unable[name] = reason(error)
+            return []
 
     base = trials.row(trials.order.precision, None, {})
     if not trials.blocks:
-        return [base]
-    whole = proposals.everything(list(trials.blocks))
-    every = [
-        trials.row(f"all int8, {method}" if method else "all int8", method, whole)
-        for method in trials.methods
-    ]
-    plain = min(every, key=lambda row: row.drop)
-    best = plain.method
-    helped = [trials.row(f"{plain.name}, {name}", best, whole, (name,)) for name in trials.helps]
-    gained = tuple(name for row in helped if row.drop < plain.drop for name in row.helps)
-    singles = {
-        name: trials.row(name, best, plan) for name, plan in proposals.alone(list(trials.blocks)).items()
-    }
-    measured = trials.with_latency([base, *every, *helped, *singles.values()])
-    sensitivity = {next(iter(row.blocks)): row for row in measured if row.name in singles}
+        return [base], {}
+    blocks = list(trials.blocks)
+    whole = proposals.everything(blocks)
+    names = {method: f"all int8, {method}" if method else "all int8" for method in trials.methods}
+    every = [row for method, name in names.items() for row in rows(name, method, whole)]
+    plain = min(every, key=lambda row: row.drop, default=None)
+    best = plain.method if plain else trials.methods[0]
+    helped = [row for name in trials.helps for row in rows(f"{names[best]}, {name}", best, whole, (name,))]
+    gained = tuple(name for row in helped if plain and row.drop < plain.drop for name in row.helps)
+    alone = proposals.alone(blocks)
+    singles = [row for name, plan in alone.items() for row in rows(name, best, plan)]
+    measured = trials.with_latency([base, *every, *helped, *singles])
+    sensitivity = {next(iter(row.blocks)): row for row in measured if row.name in alone}
     plans = proposals.together(sensitivity, trials.blocks)
-    joint = [trials.row(name, best, plan, gained) for name, plan in plans.items()]
-    return [*measured, *trials.with_latency([base, *joint])[1:]]
+    joint = [row for name, plan in plans.items() for row in rows(name, best, plan, gained)]
+    return [*measured, *trials.with_latency([base, *joint])[1:]], unable
 
 
 def _record(args: argparse.Namespace, trials: Trials) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from calibration.choice import Row
 from calibration.heldout import held_out
 from deploy.bundle import load_bundle, write_bundle
 from deploy.device import this_machine
+from deploy.errors import InputError
 from deploy.files import write_json
 from deploy.schema import decode, read_json
 from export.assemble import ask as ask_reference
@@ -37,6 +38,12 @@ from export.precision_plan import HELPS, Helps, PrecisionPlan, can_help
 from export.source import Source, read_source
 from export.targets import ask, find, require_plans
 from pipeline.artifact import run_folder
+
+UNABLE = (
+    InputError,
+    RuntimeError,
+    ValueError,
+)  # what a converter or runtime that cannot handle a plan raises
 
 
 @dataclass
@@ -88,7 +95,11 @@ class Trials:
         ).sealed()
 
     def row(self, name: str, method: str | None, chosen: dict[str, str], helps: Helps = ()) -> Row:
-        """A plan's figures, without latency: kept from before, or by building it now."""
+        """A plan's figures, without latency: kept from before, or by building it now.
+
+        Raises:
+            UNABLE: the target's converter or runtime cannot handle it (`reason`).
+        """
         plan = self.plan(method, chosen, helps=helps)
         if plan.key in self.done and self._bundle(plan.key).is_dir():
             return replace(self.done[plan.key], name=name)
@@ -160,6 +171,12 @@ class Trials:
 
     def _keep(self) -> None:
         write_json(self.folder / "trials.json", {key: asdict(row) for key, row in self.done.items()})
+
+
+def reason(error: Exception) -> str:
+    """Why a plan has no figures, as one line."""
+    said = (str(error).splitlines() or [""])[0][:300]
+    return said if isinstance(error, InputError) else f"{type(error).__name__}: {said}"
 
 
 def miou_of(bundle: Path) -> float | None:

@@ -7,6 +7,7 @@ Refuses to know how a figure was measured: the reports' own commands say that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -68,11 +69,17 @@ def _search(record: Record) -> str:
             f"**{what}**, judged on {record['judged_on']}:",
             "",
             *(drawn if (ROOT / "docs" / picture).is_file() else []),
-            *table(HEAD, [_cells(row, record["chosen"]) for row in rows]),
+            *table(HEAD, [*(_cells(row, record["chosen"]) for row in rows), *_unable(record)]),
             "",
             f"{record['chosen']}: {record['why']}. {machine}: `{record['command']}`",
         ]
     )
+
+
+def _unable(record: Record) -> Iterator[tuple[str, ...]]:
+    """Rows of the plans that the target's converter or runtime could not handle."""
+    for name, why in record.get("not_run", {}).items():
+        yield (name, f"not run: {why}".replace("|", "/"), *[""] * (len(HEAD) - 2))
 
 
 def results(root: Path = ROOT) -> str:

@@ -21,6 +21,8 @@ from deploy.runtimes._signature import require_same
 METHOD = "forward"
 _DTYPES = {0: "uint8", 3: "int32", 6: "float32"}  # ExecuTorch's scalar types
 
+_RUN_FIX = "what it logged above says more; another precision or plan may run"
+
 
 def requires() -> str | None:
     """Why ExecuTorch's Python runtime cannot be used here, or None."""
@@ -50,7 +52,7 @@ class Session:
         if threads:
             bindings = importlib.import_module("executorch.extension.pybindings.portable_lib")
             bindings._unsafe_reset_threadpool(threads)  # its own name: no session may be running meanwhile
-        model = bundle.model_file(".pte")
+        model = self._model = bundle.model_file(".pte")
         try:
             self._program = runtime.load_program(model)
             self._method = self._program.load_method(METHOD)
@@ -62,9 +64,16 @@ class Session:
             require_same(model.name, _signature(found), (spec.dtype, spec.shape))
 
     def run(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """One inference: array of the manifest's first input -> array of its first output."""
+        """One inference: array of the manifest's first input -> array of its first output.
+
+        Raises:
+            InputError: ExecuTorch refuses to execute the program.
+        """
         assert self._method is not None, "the session is closed"
-        (output,) = self._method.execute([self._torch.from_numpy(array)])
+        try:
+            (output,) = self._method.execute([self._torch.from_numpy(array)])
+        except RuntimeError as error:
+            raise InputError(f"ExecuTorch cannot execute {self._model}", error, fix=_RUN_FIX) from error
         found: npt.NDArray[Any] = output.numpy().copy()  # the runtime reuses its memory
         return found
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, cast
+from unittest.mock import patch
 
 import pytest
 
 from calibration import latency
 from calibration.choice import Row, choose, pareto
 from calibration.proposals import SHARES, alone, but_first, everything, together
+from calibration.search import tried
 from calibration.search_picture import spread
+from deploy.errors import InputError
+
+if TYPE_CHECKING:
+    from calibration.trials import Trials
 
 FP32 = Row("fp32", None, {}, 0.0, 0.0, 1.0, 1000, (1.0, 1.0, 1.0))
 
@@ -61,6 +69,41 @@ def test_the_front_holds_what_nothing_beats() -> None:
         _row("c", 2.0, (0.5, 0.5, 0.5)),
     ]
     assert [row.name for row in pareto(rows)] == ["c", "a", "fp32"]
+
+
+class _Refusing:
+    """Trials on a target whose runtime refuses one block in int8."""
+
+    order = SimpleNamespace(precision="fp32")
+    blocks = MappingProxyType({"stem": 0.2, "body": 0.5, "head": 0.3})
+    methods = ("mse",)
+    helps = ("equalisation",)
+
+    def row(self, name: str, method: str | None, blocks: dict[str, str], helps: tuple[str, ...] = ()) -> Row:
+        if "body" in blocks:
+            raise InputError("the runtime cannot execute it")
+        return Row(name, method, blocks, sum(self.blocks[block] for block in blocks), 0.1, 0.99, 300)
+
+    def with_latency(self, rows: list[Row]) -> list[Row]:
+        return rows
+
+
+def test_a_plan_that_the_target_cannot_handle_is_named_and_left_out() -> None:
+    rows, unable = tried(cast("Trials", _Refusing()))
+    names = [row.name for row in rows]
+    assert names[:3] == ["fp32", "only stem", "only head"] and "least sensitive 25%" in names
+    assert set(unable) == {"all int8, mse", "all int8, mse, equalisation", "only body"}
+    assert set(unable.values()) == {"the runtime cannot execute it"}
+    assert not any("body" in row.blocks for row in rows)
+
+
+def test_a_baseline_that_cannot_be_built_is_an_error() -> None:
+    trials = _Refusing()
+    with (
+        patch.object(trials, "row", side_effect=InputError("no images")),
+        pytest.raises(InputError, match="no images"),
+    ):
+        tried(cast("Trials", trials))
 
 
 def test_labels_keep_their_order_and_a_distance() -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 import torch
 
+from deploy.errors import InputError
 from export.graphrules import check_graph, network_parts
 from export.targets import BuildContext
 from export.targets import executorch as target
 from pipeline.models import attention as cores
 from pipeline.models.efficientvit import create_model
 from pipeline.models.labelmap import LabelMapper
+
+if TYPE_CHECKING:
+    from deploy.bundle import Bundle
 
 SIZE = (64, 96)
 
@@ -56,3 +63,26 @@ def test_int8_is_of_dense_convolutions_and_its_logits_can_be_shown(tmp_path: Pat
     assert 0 < error.mean() < 0.2 * expected.std(), "rounded, not another network"
     plain = sum(p.numel() for p in model.parameters()) * 4
     assert files["model.pte"].stat().st_size < 0.7 * plain
+
+
+@pytest.mark.skipif(target.requires() is not None, reason=str(target.requires()))
+def test_a_call_that_the_runtime_refuses_is_one_clear_error(tmp_path: Path) -> None:
+    from executorch.exir import to_edge_transform_and_lower
+
+    from deploy.runtimes.executorch import Session
+
+    exported = torch.export.export(torch.nn.Conv2d(3, 4, 3).eval(), (torch.ones(1, 3, 8, 8),))
+    program = to_edge_transform_and_lower(exported).to_executorch()
+    (tmp_path / "model.pte").write_bytes(program.buffer)
+    ends = [
+        SimpleNamespace(dtype="float32", shape=(1, 3, 8, 8)),
+        SimpleNamespace(dtype="float32", shape=(1, 4, 6, 6)),
+    ]
+    bundle = SimpleNamespace(
+        model_file=lambda _: tmp_path / "model.pte",
+        manifest=SimpleNamespace(inputs=ends[:1], outputs=ends[1:]),
+    )
+    session = Session(cast("Bundle", bundle))
+    assert session.run(np.ones((1, 3, 8, 8), np.float32)).shape == (1, 4, 6, 6)
+    with pytest.raises(InputError, match=r"ExecuTorch cannot execute .*model\.pte"):
+        session.run(np.ones((1, 3, 2, 2), np.float32))
