@@ -1,7 +1,7 @@
 """Plans as bundles with figures: built once, judged on held-out images, timed in turns; all kept in a folder.
 
-`runs/RUN/search-TARGET/` holds `trials.json` and the bundles; a stopped search goes on from it. Refuses to
-know which plans are worth trying.
+`runs/RUN/search-TARGET/` holds `trials.json`, `refused.json` and the bundles; a stopped search goes
+on from it. Refuses to know which plans are worth trying.
 """
 
 from __future__ import annotations
@@ -39,11 +39,8 @@ from export.source import Source, read_source
 from export.targets import ask, find, require_plans
 from pipeline.artifact import run_folder
 
-UNABLE = (
-    InputError,
-    RuntimeError,
-    ValueError,
-)  # what a converter or runtime that cannot handle a plan raises
+DONE, REFUSED = "trials.json", "refused.json"
+UNABLE = (InputError, RuntimeError, ValueError)  # where a converter or runtime cannot handle a plan
 
 
 @dataclass
@@ -55,6 +52,7 @@ class Trials:
         blocks: block -> share of all convolutions' multiplications; in the graph's order.
         methods: of cutting off ranges; (None,) where the target finds its own.
         folder: where everything is kept. done: plan's key -> its row without latency.
+        refused: plan's key -> why the target cannot handle it.
         effort: of timing, or None.
     """
 
@@ -65,6 +63,7 @@ class Trials:
     methods: tuple[str | None, ...]
     folder: Path
     done: dict[str, Row]
+    refused: dict[str, str]
     effort: latency.Effort | None = None
 
     @property
@@ -103,7 +102,15 @@ class Trials:
         plan = self.plan(method, chosen, helps=helps)
         if plan.key in self.done and self._bundle(plan.key).is_dir():
             return replace(self.done[plan.key], name=name)
-        figures = self.build(self.planned(plan), self._bundle(plan.key))
+        if plan.key in self.refused:
+            raise InputError(self.refused[plan.key])
+        try:
+            figures = self.build(self.planned(plan), self._bundle(plan.key))
+        except UNABLE as error:
+            if chosen:  # without a plan it is no plan's fault
+                self.refused[plan.key] = reason(error)
+                write_json(self.folder / REFUSED, self.refused)
+            raise
         self.done[plan.key] = Row(name, method, chosen, self.share(chosen), *figures, helps=helps)
         self._keep()
         return self.done[plan.key]
@@ -138,7 +145,7 @@ class Trials:
         bundles = {row.name: self._bundle(self._key(row)) for row in rows}
         what = json.dumps([effort.words(), {name: path.name for name, path in bundles.items()}])
         path = self.folder / f"latency-{hashlib.sha256(what.encode()).hexdigest()[:12]}.json"
-        known = read_json(path) if path.is_file() else {}
+        known = _kept(path)
         taken = latency.take_turns(bundles, effort, known, lambda rounds: write_json(path, rounds))
         found = latency.ratios_to(taken, rows[0].name)
         return [replace(row, ratio=found[row.name]) for row in rows]
@@ -170,7 +177,7 @@ class Trials:
         return self.folder / key[:16]
 
     def _keep(self) -> None:
-        write_json(self.folder / "trials.json", {key: asdict(row) for key, row in self.done.items()})
+        write_json(self.folder / DONE, {key: asdict(row) for key, row in self.done.items()})
 
 
 def reason(error: Exception) -> str:
@@ -206,11 +213,15 @@ def open_trials(checkpoint: str, args: argparse.Namespace, effort: latency.Effor
         held_out(images.images, args.data, source),
     )
     folder = run_folder(source.name) / f"search-{args.target}"
-    kept = folder / "trials.json"
-    done = {k: decode(Row, row, str(kept)) for k, row in read_json(kept).items()} if kept.is_file() else {}
+    done = {key: decode(Row, row, DONE) for key, row in _kept(folder / DONE).items()}
+    refused = {key: str(why) for key, why in _kept(folder / REFUSED).items()}
     methods = tuple(METHODS) if target.SUPPORT.ranges else (None,)
     work = _work(source, not target.SUPPORT.grouped)
-    return Trials(order, images, table, work, methods, folder, done, effort)
+    return Trials(order, images, table, work, methods, folder, done, refused, effort)
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
 
 
 def _work(source: Source, dense: bool) -> dict[str, float]:

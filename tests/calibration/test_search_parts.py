@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -15,10 +16,8 @@ from calibration.choice import Row, choose, pareto
 from calibration.proposals import SHARES, alone, but_first, everything, together
 from calibration.search import tried
 from calibration.search_picture import spread
+from calibration.trials import REFUSED, Trials
 from deploy.errors import InputError
-
-if TYPE_CHECKING:
-    from calibration.trials import Trials
 
 FP32 = Row("fp32", None, {}, 0.0, 0.0, 1.0, 1000, (1.0, 1.0, 1.0))
 
@@ -95,6 +94,25 @@ def test_a_plan_that_the_target_cannot_handle_is_named_and_left_out() -> None:
     assert set(unable) == {"all int8, mse", "all int8, mse, equalisation", "only body"}
     assert set(unable.values()) == {"the runtime cannot execute it"}
     assert not any("body" in row.blocks for row in rows)
+
+
+def test_what_a_target_refused_is_not_built_again(tmp_path: Path) -> None:
+    source = SimpleNamespace(sha256="0" * 64, preprocess=SimpleNamespace(size=(8, 8)))
+    order = SimpleNamespace(source=source, target=SimpleNamespace(NAME="any"), precision="fp32")
+    parts = (None, SimpleNamespace(calibration_key="key"), {"a": 1.0}, (None,), tmp_path, {})
+    trials = Trials(cast("Any", order), *cast("Any", parts), refused={})
+    with (
+        patch.object(Trials, "planned"),
+        patch.object(Trials, "build", side_effect=RuntimeError("no kernel")) as build,
+    ):
+        for _ in range(2):
+            with pytest.raises((RuntimeError, InputError), match="no kernel"):
+                trials.row("only a", None, {"a": "int8"})
+        assert build.call_count == 1 and "RuntimeError: no kernel" in (tmp_path / REFUSED).read_text()
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                trials.row("fp32", None, {})
+        assert build.call_count == 3, "a baseline that failed is tried again"
 
 
 def test_a_baseline_that_cannot_be_built_is_an_error() -> None:
