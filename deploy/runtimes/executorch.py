@@ -73,7 +73,7 @@ class Session:
         try:
             (output,) = self._method.execute([self._torch.from_numpy(array)])
         except RuntimeError as error:
-            raise InputError(f"ExecuTorch cannot execute {self._model}", error, fix=_RUN_FIX) from error
+            raise InputError(f"ExecuTorch cannot execute {self._model.name}", error, fix=_RUN_FIX) from error
         found: npt.NDArray[Any] = output.numpy().copy()  # the runtime reuses its memory
         return found
 

@@ -84,5 +84,5 @@ def test_a_call_that_the_runtime_refuses_is_one_clear_error(tmp_path: Path) -> N
     )
     session = Session(cast("Bundle", bundle))
     assert session.run(np.ones((1, 3, 8, 8), np.float32)).shape == (1, 4, 6, 6)
-    with pytest.raises(InputError, match=r"ExecuTorch cannot execute .*model\.pte"):
+    with pytest.raises(InputError, match=r"ExecuTorch cannot execute model\.pte"):
         session.run(np.ones((1, 3, 2, 2), np.float32))
