@@ -46,7 +46,8 @@ def draw(rows: Sequence[Row], chosen: Row, budget: float, path: Path) -> None:
         f"time as a multiple of {rows[0].name}'s" if timed else "share of multiplications in int8"
     )
     axes.set_ylabel("points of mIoU lost (held-out images)")
-    _label([row for row in rows if not row.name.startswith("only ")], chosen, timed, axes)
+    shown = [row for row in rows if row is chosen or not row.name.startswith("only ")]
+    _label(shown, chosen, timed, axes)
     save_figure(figure, path)
 
 
