@@ -59,6 +59,7 @@ def _help(row: Record) -> tuple[str, ...]:
 def _search(record: Record) -> str:
     singles = [row for row in record["rows"] if row["name"].startswith("only ")]
     kept = sorted(singles, key=lambda row: -row["drop"])[:3]
+    kept += [row for row in singles if row["name"] == record["chosen"] and row not in kept]
     rows = [row for row in record["rows"] if row not in singles or row in kept]
     picture = f"images/search_{record['model']}_{record['target']}.png"
     drawn = [f"![points of mIoU lost over time, {record['target']}]({picture})", ""]
