@@ -24,6 +24,7 @@ from deploy.options import Parser
 from deploy.remote import device as remote_device
 from deploy.remote.address import Address, parse_address
 from deploy.remote.ssh import ConnectionLost
+from deploy.turns import measured
 
 from .conftest import Server, write_client
 
@@ -76,6 +77,15 @@ def test_a_report_comes_back_and_nothing_stays(
     captured = capfd.readouterr()
     assert "sending the program" in captured.err and "done" in captured.err and "latency" in captured.out
     assert not there.exists()
+
+
+def test_another_program_measures_there_too(server: Server, tiny_bundle: Bundle, there: Path) -> None:
+    """As a search for a precision plan does: with the device among its words, in a process of its own."""
+    there.parent.mkdir()
+    words = ["--device", server.uri, "--ssh-config", server.config, "--remote-dir", there]
+    words += ["--python", sys.executable, "--frames", 3, "--warmup", 1, "--threads", 1]
+    found = measured(tiny_bundle.root, [str(word) for word in words])
+    assert found.bundle_sha256 == tiny_bundle.sha256 and found.frames == 3 and found.latency_ms.p50 > 0
 
 
 def test_only_what_has_changed_is_sent(run: Run, make_bundle: Any, there: Path, capfd: Any) -> None:
