@@ -30,6 +30,7 @@ from export.order import Order
 from export.pictures import from_data
 
 ROUNDS, FRAMES = 5, 40
+NEEDED = {"model", "target", "size", "budget", "chosen", "rows", "checkpoint_sha256", "calibration_key"}
 Row = dict[str, Any]
 
 
@@ -92,6 +93,20 @@ def _share(trials: Trials, order: Order) -> float | None:
     return trials.share(order.plan.blocks if order.plan else {})
 
 
+def read_search(path: Path) -> dict[str, Any]:
+    """What `python -m calibration search --json` wrote.
+
+    Raises:
+        InputError: unreadable, or something else.
+    """
+    found = read_json(path)
+    missing = sorted(NEEDED - set(found if isinstance(found, dict) else ()))
+    if missing:
+        fix = "run: python -m calibration search ... --json FILE"
+        raise InputError(f"{path} is no search", f"no {', '.join(missing)}", "a search's record", fix)
+    return dict(found)
+
+
 def main() -> int:
     """Build, compare, time, and write the record."""
     parser = Parser(prog="python -m benchmarks.precision", description="a search's result on unseen images")
@@ -103,7 +118,7 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", default="-", help="where the result goes (default: stdout)")
     parser.set_defaults(seconds=0.0)
     args: argparse.Namespace = parser.parse_args()
-    found = read_json(args.search)
+    found = read_search(args.search)
     args.target = found["target"]
     trials = open_trials(found["model"], args)
     mine = {"checkpoint_sha256": trials.order.source.sha256, "calibration_key": trials.table.calibration_key}
